@@ -1,0 +1,1 @@
+"""QTG: moves treasury funds between exchanges and chains, durably."""

@@ -1,0 +1,79 @@
+"""Every error QTG raises on purpose.
+
+QtgError
+├── InvalidInput            bad input at an edge; names the field and the fix
+│   ├── RiskControlViolated     the input breaks a limit of the template
+│   └── PlanInvalid             a template is not a well-formed DAG
+├── NotFound                no such request, node, template, executor
+├── Conflict                well-formed, but not now: already decided, other body under one key
+├── ApprovalExpired         the decision came too late
+├── IllegalMove             a state change that the table of moves does not have
+├── PlanDrift               what would run is not what was approved
+├── ConfigRefResolutionError    a $ref names a value that no completed node has
+├── SigningRefused          the signer will not sign this
+├── StaleClaim              this process no longer owns the node it works on
+└── ConfigurationError      settings, inventory, database or registry are not fit to start
+"""
+
+from __future__ import annotations
+
+
+class QtgError(Exception):
+    """Base of all errors that QTG raises on purpose."""
+
+
+class InvalidInput(QtgError):
+    """Input refused at an edge.
+
+    `field` is the path of the offending value, `problem` what is wrong with it, `fix` what to give instead.
+    """
+
+    def __init__(self, field: str, problem: str, fix: str) -> None:
+        super().__init__(f"{field}: {problem}. {fix}")
+        self.field = field
+        self.problem = problem
+        self.fix = fix
+
+
+class RiskControlViolated(InvalidInput):
+    """The movement breaks a hard cap, a fee ceiling or the destination allowlist of its template."""
+
+
+class PlanInvalid(InvalidInput):
+    """A template that is not a well-formed DAG of known actions."""
+
+
+class NotFound(QtgError):
+    """The thing named does not exist."""
+
+
+class Conflict(QtgError):
+    """The request is well-formed but contradicts what is already recorded."""
+
+
+class ApprovalExpired(QtgError):
+    """The approval window of a movement request has closed."""
+
+
+class IllegalMove(QtgError):
+    """A state change that the table in `domain.states` does not have."""
+
+
+class PlanDrift(QtgError):
+    """The plan that would run differs from the plan that was approved."""
+
+
+class ConfigRefResolutionError(QtgError):
+    """A `$ref:node_key.field` that no completed node can answer."""
+
+
+class SigningRefused(QtgError):
+    """A signer refuses: payload, intent and policy do not agree."""
+
+
+class StaleClaim(QtgError):
+    """The node was taken over by another runner; this process must not write to it any more."""
+
+
+class ConfigurationError(QtgError):
+    """QTG cannot start like this; the message says what to change."""

@@ -1,0 +1,238 @@
+"""Templates: versioned DAGs of actions, checked for shape when they are read."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from enum import StrEnum
+from graphlib import CycleError, TopologicalSorter
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from qtg_dagster.domain.canonical import digest
+from qtg_dagster.domain.errors import PlanInvalid
+
+NodeKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
+MANUAL_PREFIX = "manual_"
+
+
+class NodeKind(StrEnum):
+    """What a node does to the world."""
+
+    ACTION = "action"  # moves money or permits it: a side effect
+    OBSERVE = "observe"  # waits for something to be seen
+    MANUAL = "manual"  # a person acts and says so
+
+
+class ParameterType(StrEnum):
+    """How a template parameter is validated."""
+
+    AMOUNT = "amount"
+    ADDRESS = "address"
+    TEXT = "text"
+
+
+class Frozen(BaseModel):
+    """Base of the domain's documents: immutable, and strangers are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ParameterSpec(Frozen):
+    """One value a movement of this template must bring."""
+
+    name: NodeKey
+    type: ParameterType = ParameterType.TEXT
+    asset: str | None = Field(default=None, description="for amounts: the asset, by its inventory key")
+    description: str = ""
+
+
+class RiskControls(Frozen):
+    """Limits the engine enforces before any executor is asked. Amounts are plain decimal strings."""
+
+    hard_cap: str | None = Field(default=None, description="largest amount of one movement")
+    max_fee: str | None = Field(default=None, description="largest fee a node may agree to pay")
+    destination_allowlist: tuple[str, ...] = Field(
+        default=(), description="the only destinations; empty = none is allowed for nodes that name one"
+    )
+
+
+class TimeoutPolicy(Frozen):
+    """How long a node may take before people are told. Outside the plan hashes, inside the approval digest."""
+
+    observe_seconds: int | None = Field(default=None, gt=0)
+
+
+class PlanNode(Frozen):
+    """One action of a template. `config` may hold `$ref:node.field`, `$param:name` and `$intent:name`."""
+
+    node_key: NodeKey
+    node_kind: NodeKind
+    action_type: str = Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")
+    executor_key: str | None = Field(default=None, pattern=r"^exec(\.[a-z][a-z0-9_]*){2,}$")
+    signer_role: str | None = Field(default=None, description="a role that the movement binds to a signer key")
+    config: dict[str, Any] = Field(default_factory=dict)
+    timeout_policy: TimeoutPolicy = TimeoutPolicy()
+
+    @property
+    def has_side_effect(self) -> bool:
+        return self.node_kind is NodeKind.ACTION
+
+    @model_validator(mode="after")
+    def _manual_means_manual(self) -> Self:
+        manual = self.node_kind is NodeKind.MANUAL
+        if manual != self.node_key.startswith(MANUAL_PREFIX):
+            raise PlanInvalid(
+                f"nodes.{self.node_key}",
+                f"manual nodes, and only they, are named {MANUAL_PREFIX}*",
+                "Rename the node or change its node_kind.",
+            )
+        if manual != (self.executor_key is None):
+            raise PlanInvalid(
+                f"nodes.{self.node_key}.executor_key",
+                "every node but a manual one needs an executor",
+                "Give an exact executor key, or make the node manual.",
+            )
+        return self
+
+
+class PlanEdge(Frozen):
+    """`to_node` waits for `from_node`."""
+
+    from_node: NodeKey
+    to_node: NodeKey
+
+
+class Plan(Frozen):
+    """One version of a template: what is done, in which order, within which limits."""
+
+    template_key: NodeKey
+    title: str = Field(min_length=1, max_length=200)
+    description: str = ""
+    parameters: tuple[ParameterSpec, ...] = ()
+    risk_controls: RiskControls = RiskControls()
+    nodes: tuple[PlanNode, ...] = Field(min_length=1, max_length=200)
+    edges: tuple[PlanEdge, ...] = ()
+
+    @model_validator(mode="after")
+    def _is_a_dag(self) -> Self:
+        keys = [node.node_key for node in self.nodes]
+        if len(set(keys)) != len(keys):
+            raise PlanInvalid("nodes", "two nodes share a node_key", "Name every node once.")
+        for edge in self.edges:
+            for end in (edge.from_node, edge.to_node):
+                if end not in keys:
+                    raise PlanInvalid("edges", f"{end} is not a node", f"Use one of {', '.join(keys)}.")
+        if len(set(self.edges)) != len(self.edges):
+            raise PlanInvalid("edges", "an edge stands twice", "Remove the copy.")
+        try:
+            order = tuple(TopologicalSorter(self.predecessors()).static_order())
+        except CycleError as cycle:
+            raise PlanInvalid("edges", f"{' -> '.join(cycle.args[1])} is a cycle", "Remove one edge.") from cycle
+        self._refs_point_backwards(order)
+        return self
+
+    def _refs_point_backwards(self, order: tuple[str, ...]) -> None:
+        ancestors: dict[str, set[str]] = {}
+        predecessors = self.predecessors()
+        for key in order:
+            ancestors[key] = {a for p in predecessors[key] for a in ancestors[p] | {p}}
+        known = {parameter.name for parameter in self.parameters}
+        for node in self.nodes:
+            for name, value in node.config.items():
+                kind, target = split_reference(value)
+                if kind == "ref" and target.split(".", 1)[0] not in ancestors[node.node_key]:
+                    raise PlanInvalid(
+                        f"nodes.{node.node_key}.config.{name}",
+                        f"{value} does not name a node that runs before",
+                        "Reference an ancestor of this node.",
+                    )
+                if kind == "param" and target not in known:
+                    raise PlanInvalid(
+                        f"nodes.{node.node_key}.config.{name}",
+                        f"{value} is not a parameter of the template",
+                        "Declare it under parameters.",
+                    )
+
+    def node(self, node_key: str) -> PlanNode:
+        return next(node for node in self.nodes if node.node_key == node_key)
+
+    def predecessors(self) -> dict[str, frozenset[str]]:
+        """node_key -> the keys it waits for; every node is a key."""
+        waits: defaultdict[str, set[str]] = defaultdict(set)
+        for edge in self.edges:
+            waits[edge.to_node].add(edge.from_node)
+        return {node.node_key: frozenset(waits[node.node_key]) for node in self.nodes}
+
+    def successors(self) -> dict[str, frozenset[str]]:
+        """node_key -> the keys that wait for it; every node is a key."""
+        waits: defaultdict[str, set[str]] = defaultdict(set)
+        for edge in self.edges:
+            waits[edge.from_node].add(edge.to_node)
+        return {node.node_key: frozenset(waits[node.node_key]) for node in self.nodes}
+
+    def signer_roles(self) -> frozenset[str]:
+        return frozenset(node.signer_role for node in self.nodes if node.signer_role)
+
+
+def split_reference(value: Any) -> tuple[str, str]:
+    """`"$ref:a.b"` -> `("ref", "a.b")`; likewise `param` and `intent`; anything else -> `("", "")`."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"\$(ref|param|intent):([A-Za-z0-9_.]+)", value)
+        if match:
+            return match.group(1), match.group(2)
+    return "", ""
+
+
+def graph_hash(plan: Plan) -> str:
+    """Identity of a plan version: nodes, edges and config. `timeout_policy` is left out, as the seed has it."""
+    return digest("qtg.graph.v1", _graph(plan))
+
+
+def _graph(plan: Plan) -> dict[str, Any]:
+    return {
+        "template_key": plan.template_key,
+        "nodes": [
+            node.model_dump(mode="json", exclude={"timeout_policy"})
+            for node in sorted(plan.nodes, key=lambda node: node.node_key)
+        ],
+        "edges": sorted([edge.from_node, edge.to_node] for edge in plan.edges),
+    }
+
+
+def compiled_plan_hash(
+    plan: Plan,
+    intent: Mapping[str, Any],
+    input_params: Mapping[str, Any],
+    resolved_bindings: Mapping[str, Any],
+) -> str:
+    """Identity of what will run: the graph with this movement's intent, parameters and bindings."""
+    return digest(
+        "qtg.compiled-plan.v1",
+        {
+            "graph": _graph(plan),
+            "intent": dict(intent),
+            "input_params": dict(input_params),
+            "resolved_bindings": dict(resolved_bindings),
+        },
+    )
+
+
+def approval_digest(
+    plan: Plan,
+    intent: Mapping[str, Any],
+    input_params: Mapping[str, Any],
+    resolved_bindings: Mapping[str, Any],
+) -> str:
+    """Identity of all that the approver agreed to: the compiled plan and also timeouts, limits and fee ceilings."""
+    return digest(
+        "qtg.approval.v1",
+        {
+            "plan": plan.model_dump(mode="json"),
+            "intent": dict(intent),
+            "input_params": dict(input_params),
+            "resolved_bindings": dict(resolved_bindings),
+        },
+    )

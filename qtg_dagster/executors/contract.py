@@ -1,0 +1,98 @@
+"""The two contracts that lanes implement. Both are duck-typed: whoever has the methods is one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from qtg_dagster.domain.contract import (
+    ExecutionContext,
+    ExecutionResult,
+    HealthReport,
+    PreparedAction,
+    SignedPayload,
+    SignRequest,
+)
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """One kind of action on one lane, in six methods.
+
+    `session` is a fresh database session that holds no connection until it is used. An executor that uses it
+    commits or rolls back before it calls its provider: nothing may hold a connection across a provider call.
+    """
+
+    async def preflight(self, context: ExecutionContext) -> ExecutionResult | None:
+        """Can this be done? None passes. Has no side effect anywhere."""
+        ...
+
+    async def prepare(self, context: ExecutionContext) -> PreparedAction:
+        """Package the action: everything decided, nothing signed, nothing sent."""
+        ...
+
+    async def submit(
+        self, context: ExecutionContext, prepared: PreparedAction, session: AsyncSession | None = None
+    ) -> ExecutionResult:
+        """Do it, with exactly one request to the provider. Called once per attempt."""
+        ...
+
+    async def observe(self, context: ExecutionContext) -> ExecutionResult:
+        """Look at what became of it. Reads only."""
+        ...
+
+    async def recover(self, context: ExecutionContext, session: AsyncSession | None = None) -> ExecutionResult:
+        """Find out what became of an attempt whose answer was lost. Absence is not evidence."""
+        ...
+
+    async def health(self) -> HealthReport | None:
+        """Can the dependency be reached? None when there is nothing to reach."""
+        ...
+
+
+@runtime_checkable
+class SerializesByKey(Protocol):
+    """An executor whose actions must not overlap within one domain identity, e.g. a sender on a chain."""
+
+    def serialization_key(self, node_config: Mapping[str, Any]) -> str | None:
+        """The identity for a node's config (`$ref` values still unresolved); None = no restriction."""
+        ...
+
+
+@runtime_checkable
+class HasSubmitGrace(Protocol):
+    """An executor that knows how long after a lost call its provider may still act."""
+
+    @property
+    def submit_grace_seconds(self) -> float:
+        """Seconds from the intent until a look-up may begin."""
+        ...
+
+
+@runtime_checkable
+class Signer(Protocol):
+    """A party that holds a key and decides for itself what it signs."""
+
+    @property
+    def signer_key(self) -> str: ...
+
+    async def sign(self, request: SignRequest) -> SignedPayload:
+        """Sign the payload; raises `SigningRefused` when payload, intent and policy do not agree."""
+        ...
+
+    async def health(self) -> HealthReport | None: ...
+
+
+DEFAULT_SUBMIT_GRACE_SECONDS = 10.0
+
+
+def submit_grace(executor: Executor) -> float:
+    """Seconds an unanswered submit is left alone before recovery looks."""
+    return executor.submit_grace_seconds if isinstance(executor, HasSubmitGrace) else DEFAULT_SUBMIT_GRACE_SECONDS
+
+
+def serialization_key(executor: Executor, node_config: Mapping[str, Any]) -> str | None:
+    """The key under which this node's action must be alone in flight, or None."""
+    return executor.serialization_key(node_config) if isinstance(executor, SerializesByKey) else None

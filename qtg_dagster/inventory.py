@@ -1,0 +1,159 @@
+"""The desk's inventory: which assets, chains, venues, accounts and signers exist. One YAML file, no secrets in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import yaml
+from pydantic import Field, StringConstraints, ValidationError, field_validator, model_validator
+
+from qtg_dagster.domain.amounts import Asset
+from qtg_dagster.domain.chains import ChainId, evm_address
+from qtg_dagster.domain.errors import ConfigurationError, InvalidInput, NotFound
+from qtg_dagster.domain.plans import Frozen
+from qtg_dagster.secret import SecretSource
+
+Key = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
+SignerKey = Annotated[str, StringConstraints(pattern=r"^signer(\.[a-z][a-z0-9_]*){2,}$")]
+
+
+class AssetEntry(Frozen):
+    """An asset and its decimals; the key it stands under is how templates name it."""
+
+    symbol: str
+    decimals: int = Field(ge=0, le=36)
+
+    def asset(self) -> Asset:
+        return Asset(self.symbol, self.decimals)
+
+
+class ChainEntry(Frozen):
+    """An EVM chain by its CAIP-2 key: endpoints, native asset, token contracts, when a block counts as final."""
+
+    name: str
+    rpc_urls: tuple[str, ...] = Field(min_length=1)
+    native_asset: Key
+    tokens: dict[Key, str] = Field(default_factory=dict, description="asset key -> contract address")
+    confirmations: int = Field(default=1, ge=1, description="blocks for a transfer to count as mined")
+    finality_confirmations: int | None = Field(
+        default=None, ge=1, description="blocks for finality; null asks the chain for its `finalized` block"
+    )
+    max_fee_gwei: int = Field(default=500, ge=1, description="never sign a higher fee per gas")
+
+    @field_validator("tokens")
+    @classmethod
+    def _addresses(cls, tokens: dict[str, str]) -> dict[str, str]:
+        return {key: evm_address(address, field=f"tokens.{key}") for key, address in tokens.items()}
+
+
+class VenueEntry(Frozen):
+    """An exchange account: its wire, its keys' whereabouts, and its names for our assets and chains."""
+
+    wire: Literal["binance"]
+    account: str = "main"
+    base_url: str | None = Field(default=None, description="null = the venue's production hosts")
+    api_key: SecretSource
+    api_secret: SecretSource
+    assets: dict[Key, str] = Field(description="asset key -> the venue's coin name")
+    networks: dict[str, str] = Field(description="chain (CAIP-2) -> the venue's network name")
+    deposit_addresses: dict[str, str] = Field(
+        default_factory=dict, description="chain (CAIP-2) -> our deposit address there, for the plan and the check"
+    )
+    settle_seconds: float = Field(default=20, ge=0, description="how long an empty look-up proves nothing")
+
+
+class AccountEntry(Frozen):
+    """One of our own on-chain accounts."""
+
+    chain: str
+    address: str
+    signer: SignerKey | None = None
+
+    @field_validator("address")
+    @classmethod
+    def _address(cls, address: str) -> str:
+        return evm_address(address)
+
+
+class SignerPolicy(Frozen):
+    """What a signer may sign. Default deny: an empty allowlist signs nothing."""
+
+    destinations: tuple[str, ...] = ()
+    caps: dict[Key, str] = Field(default_factory=dict, description="asset key -> largest amount of one signature")
+    max_fee_native: str = Field(default="0.05", description="largest gas cost of one transaction, native units")
+
+
+class LocalSignerEntry(Frozen):
+    """A key in an encrypted keystore file (Web3 secret storage v3)."""
+
+    kind: Literal["local"] = "local"
+    keystore: Path
+    passphrase: SecretSource
+    policy: SignerPolicy = SignerPolicy()
+
+
+class Inventory(Frozen):
+    """Everything QTG may touch. Every reference between entries is checked when the file is read."""
+
+    assets: dict[Key, AssetEntry] = Field(default_factory=dict)
+    chains: dict[str, ChainEntry] = Field(default_factory=dict)
+    venues: dict[Key, VenueEntry] = Field(default_factory=dict)
+    accounts: dict[Key, AccountEntry] = Field(default_factory=dict)
+    signers: dict[SignerKey, LocalSignerEntry] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _references_hold(self) -> Self:
+        for chain_key, chain in self.chains.items():
+            ChainId(chain_key)
+            self._known(f"chains.{chain_key}.native_asset", chain.native_asset, self.assets)
+            for token in chain.tokens:
+                self._known(f"chains.{chain_key}.tokens", token, self.assets)
+        for venue_key, venue in self.venues.items():
+            for asset in venue.assets:
+                self._known(f"venues.{venue_key}.assets", asset, self.assets)
+            for network in (*venue.networks, *venue.deposit_addresses):
+                self._known(f"venues.{venue_key}.networks", network, self.chains)
+        for account_key, account in self.accounts.items():
+            self._known(f"accounts.{account_key}.chain", account.chain, self.chains)
+            if account.signer is not None:
+                self._known(f"accounts.{account_key}.signer", account.signer, self.signers)
+        return self
+
+    @staticmethod
+    def _known(field: str, key: str, table: Mapping[str, object]) -> None:
+        if key not in table:
+            raise ValueError(f"{field}: {key!r} is not in the inventory; known: {', '.join(sorted(table)) or 'none'}")
+
+    @classmethod
+    def load(cls, path: Path) -> Inventory:
+        """Read the YAML file; raises `ConfigurationError` naming every field that is wrong."""
+        if not path.is_file():
+            raise ConfigurationError(f"MG_INVENTORY_FILE: {path} is not a file")
+        try:
+            return cls.model_validate(yaml.safe_load(path.read_text()) or {})
+        except yaml.YAMLError as error:
+            raise ConfigurationError(f"MG_INVENTORY_FILE: {path} is not YAML: {error}") from error
+        except (ValidationError, InvalidInput) as error:
+            raise ConfigurationError(f"MG_INVENTORY_FILE: {path}: {error}") from error
+
+    def asset(self, key: str, *, field: str = "asset") -> Asset:
+        if key not in self.assets:
+            raise InvalidInput(field, f"unknown asset {key!r}", f"Use one of {', '.join(sorted(self.assets))}.")
+        return self.assets[key].asset()
+
+    def chain(self, key: str) -> ChainEntry:
+        if key not in self.chains:
+            raise NotFound(f"chain {key!r} is not in the inventory; known: {', '.join(sorted(self.chains))}")
+        return self.chains[key]
+
+    def venue(self, key: str) -> VenueEntry:
+        if key not in self.venues:
+            raise NotFound(f"venue {key!r} is not in the inventory; known: {', '.join(sorted(self.venues))}")
+        return self.venues[key]
+
+    def account(self, key: str) -> AccountEntry:
+        if key not in self.accounts:
+            raise NotFound(f"account {key!r} is not in the inventory; known: {', '.join(sorted(self.accounts))}")
+        return self.accounts[key]

@@ -1,0 +1,89 @@
+"""Every setting, read from the environment once; a bad value is refused at start with the variable's name."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+from pydantic import AliasChoices, Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from qtg_dagster.domain.errors import ConfigurationError
+from qtg_dagster.inventory import Inventory
+
+
+class Settings(BaseSettings):
+    """QTG's settings. Flags and intervals keep the names of the runtime reference (`MG_...`)."""
+
+    model_config = SettingsConfigDict(env_prefix="MG_", extra="ignore", frozen=True)
+
+    database_url: str = Field(
+        default="",
+        validation_alias=AliasChoices("DATABASE_URL", "database_url"),
+        description="PostgreSQL to use; empty = the embedded one of `qtg up`",
+    )
+    inventory_file: Path | None = Field(default=None, description="YAML of assets, chains, venues, accounts, signers")
+    network_class: str = Field(default="sandbox", pattern=r"^[a-z][a-z0-9_]{0,30}$")
+
+    # Engine
+    workers_enabled: bool = True
+    node_dispatch_interval_seconds: float = Field(default=2, ge=1, le=3600)
+    node_observe_interval_seconds: float = Field(default=5, ge=1, le=3600)
+    node_recovery_interval_seconds: float = Field(default=60, ge=1, le=3600)
+    node_recovery_batch_size: int = Field(default=10, ge=4, le=1000)
+    observe_timeout_enforcement_enabled: bool = False
+    approval_ttl_seconds: int = Field(default=300, ge=1, le=30 * 86400)
+
+    # Hot drains
+    drain_concurrency: int = Field(default=64, ge=1, le=1000, description="nodes worked at once by one drain")
+    drain_linger_seconds: float = Field(default=45, ge=0, le=3600, description="idle time before a drain ends")
+    drain_budget_seconds: float = Field(default=600, ge=5, le=86400, description="age at which a drain is succeeded")
+    drain_poll_seconds: float = Field(default=1, gt=0, le=60)
+    drain_stop_grace_seconds: float = Field(default=20, ge=0, le=600)
+    database_pool_size: int = Field(default=10, ge=1, le=100)
+
+    # Upkeep
+    executor_health_interval_seconds: int = Field(default=60, ge=1, le=86400)
+    evm_nonce_reaper_enabled: bool = True
+    evm_nonce_reaper_interval_seconds: int = Field(default=60, ge=1, le=86400)
+    evm_nonce_reservation_max_age_seconds: int = Field(default=900, ge=30, le=86400)
+    balance_snapshot_enabled: bool = False
+    balance_snapshot_interval_seconds: int = Field(default=30, ge=1, le=86400)
+
+    @model_validator(mode="after")
+    def _cadences_fit_cron(self) -> Self:
+        for name in (
+            "executor_health_interval_seconds",
+            "evm_nonce_reaper_interval_seconds",
+            "balance_snapshot_interval_seconds",
+        ):
+            seconds = getattr(self, name)
+            if (seconds < 60 and 60 % seconds) or (seconds > 60 and (seconds % 60 or 86400 % seconds)):
+                raise ValueError(
+                    f"MG_{name.upper()}: {seconds} makes an uneven rhythm; "
+                    "below 60 it must divide 60, above it must be whole minutes that divide a day"
+                )
+        return self
+
+    @cached_property
+    def inventory(self) -> Inventory:
+        """The inventory file's content; empty when no file is set."""
+        return Inventory.load(self.inventory_file) if self.inventory_file else Inventory()
+
+
+def load_settings() -> Settings:
+    """Read the environment; raises `ConfigurationError` naming each variable that is wrong."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise ConfigurationError("; ".join(_problem(item) for item in error.errors())) from None
+
+
+def _problem(item: object) -> str:
+    assert isinstance(item, dict)  # noqa: S101 - pydantic's ErrorDetails
+    name = ".".join(str(part) for part in item["loc"])
+    if not name:
+        return str(item["msg"])
+    variable = name if name == "DATABASE_URL" else f"MG_{name.upper()}"
+    return f"{variable}: {item['msg']} (got {item['input']!r})"
