@@ -1,0 +1,1 @@
+"""Signers: parties that hold a key and decide for themselves what they sign."""

@@ -1,0 +1,21 @@
+"""The signer's own memory of what it signed: the last line of defence when everything above it is wrong."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class SignerJournal(Protocol):
+    """Remembers every signature before it is made."""
+
+    async def record(
+        self, *, chain: str, sender: str, nonce: int, request_node_id: str, role: str, effect_hash: str
+    ) -> None:
+        """Commit that this effect is about to be signed; asking again for the same effect is fine.
+
+        Raises `SigningRefused` when another `effect_hash` is on record for (chain, sender, nonce) or for
+        (request_node_id, role). `effect_hash` covers chain, sender, nonce, recipient, value and calldata and leaves
+        fees out: of two transactions that differ in fees alone the chain takes at most one, so an action that
+        expired may be priced again. `role` is the action and its attempt, e.g. `evm_transfer#1`.
+        """
+        ...

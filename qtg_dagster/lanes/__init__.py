@@ -1,0 +1,1 @@
+"""The lanes that move money: one folder each; no lane imports another."""
