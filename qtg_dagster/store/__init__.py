@@ -1,0 +1,1 @@
+"""PostgreSQL: the tables, their migrations, and every statement the platform sends."""

@@ -1,0 +1,77 @@
+"""Bringing a database to the schema this version needs: forward only, one process at a time."""
+
+from __future__ import annotations
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import Connection, make_url
+
+from qtg_dagster.store.schema import SCHEMA
+
+DAGSTER_SCHEMA = "dagster"
+#: Two 32-bit keys of the advisory lock that lets one process migrate at a time.
+MIGRATION_LOCK = (0x515447, 0)
+
+
+def sqlalchemy_url(url: str) -> str:
+    """The same server through psycopg 3; plain `postgresql://` and any driver suffix are accepted."""
+    return make_url(url).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", "qtg_dagster.store:migrations")
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def upgrade(url: str) -> None:
+    """Apply every pending migration under a lock, and create the schema that Dagster's storage lives in."""
+    engine = create_engine(sqlalchemy_url(url))
+    try:
+        with engine.connect() as connection:
+            connection.execute(text("SELECT pg_advisory_lock(:a, :b)"), dict(zip("ab", MIGRATION_LOCK, strict=True)))
+            for schema in (SCHEMA, DAGSTER_SCHEMA):
+                connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {schema}"))
+            connection.commit()
+            config = _config()
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+            connection.commit()
+            connection.execute(text("SELECT pg_advisory_unlock(:a, :b)"), dict(zip("ab", MIGRATION_LOCK, strict=True)))
+    finally:
+        engine.dispose()
+
+
+def pending(url: str) -> list[str]:
+    """Revisions this version has and the database has not, oldest first."""
+    engine = create_engine(sqlalchemy_url(url))
+    try:
+        with engine.connect() as connection:
+            current = _current(connection)
+    finally:
+        engine.dispose()
+    scripts = ScriptDirectory.from_config(_config())
+    return [script.revision for script in reversed(list(scripts.iterate_revisions("head", current or "base")))]
+
+
+def check(url: str) -> None:
+    """Raise alembic's `CommandError` when the tables declared in `store.schema` need another migration."""
+    engine = create_engine(sqlalchemy_url(url))
+    try:
+        with engine.connect() as connection:
+            config = _config()
+            config.attributes["connection"] = connection
+            command.check(config)
+    finally:
+        engine.dispose()
+
+
+def _current(connection: Connection) -> str | None:
+    exists = connection.execute(text(f"SELECT to_regclass('{SCHEMA}.alembic_version')")).scalar()
+    if exists is None:
+        return None
+    return MigrationContext.configure(connection, opts={"version_table_schema": SCHEMA}).get_current_revision()

@@ -1,0 +1,1 @@
+"""Alembic's scripts; run through `qtg_dagster.store.migrate`."""

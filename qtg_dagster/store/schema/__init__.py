@@ -1,0 +1,17 @@
+"""The tables, declared once; migrations are checked against them."""
+
+from qtg_dagster.store.schema import balances, evm, journal, movements, outboxes, plans, registries, triggers
+from qtg_dagster.store.schema.base import SCHEMA, metadata
+
+__all__ = [
+    "SCHEMA",
+    "balances",
+    "evm",
+    "journal",
+    "metadata",
+    "movements",
+    "outboxes",
+    "plans",
+    "registries",
+    "triggers",
+]

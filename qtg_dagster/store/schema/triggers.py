@@ -1,0 +1,93 @@
+"""Guards inside the database: illegal moves and rewritten history are refused, whoever tries.
+
+Both are generated: the moves from `domain.states`, so the database and the engine cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from sqlalchemy import DDL, event
+
+from qtg_dagster.domain.states import (
+    INITIAL_NODE_STATE,
+    INITIAL_REQUEST_STATE,
+    NODE_MOVES,
+    REQUEST_MOVES,
+    NodeState,
+    RequestState,
+)
+from qtg_dagster.store.schema.base import SCHEMA, metadata
+
+State = TypeVar("State", NodeState, RequestState)
+
+#: Tables whose rows are evidence: nobody updates or deletes them.
+APPEND_ONLY = ("movement_node_steps", "movement_approvals", "audit_events", "signer_journal")
+
+
+def guard_function(table: str, column: str, moves: Mapping[State, frozenset[State]], initial: State) -> str:
+    """SQL of the trigger function that lets only declared moves through and counts them."""
+    legal = sorted(f"{old}>{new}" for old, targets in moves.items() for new in targets)
+    pairs = ",\n        ".join(f"'{pair}'" for pair in legal)
+    return f"""CREATE OR REPLACE FUNCTION {SCHEMA}.guard_{table}() RETURNS trigger LANGUAGE plpgsql AS $guard$
+BEGIN
+    NEW.updated_at := now();
+    IF TG_OP = 'INSERT' THEN
+        IF NEW.{column} <> '{initial}' THEN
+            RAISE EXCEPTION '{table} must begin as {initial}, not %', NEW.{column} USING ERRCODE = 'check_violation';
+        END IF;
+        RETURN NEW;
+    END IF;
+    IF NEW.{column} IS DISTINCT FROM OLD.{column} THEN
+        IF NOT (OLD.{column} || '>' || NEW.{column}) = ANY (ARRAY[
+        {pairs}
+        ]) THEN
+            RAISE EXCEPTION '{table}: % may not become %', OLD.{column}, NEW.{column}
+                USING ERRCODE = 'check_violation', HINT = 'legal moves are declared in domain/states.py';
+        END IF;
+        NEW.state_version := OLD.state_version + 1;
+    END IF;
+    RETURN NEW;
+END
+$guard$"""
+
+
+def guard_trigger(table: str) -> str:
+    """SQL that puts the guard on its table."""
+    return (
+        f"CREATE TRIGGER guard_{table} BEFORE INSERT OR UPDATE ON {SCHEMA}.{table} "
+        f"FOR EACH ROW EXECUTE FUNCTION {SCHEMA}.guard_{table}()"
+    )
+
+
+REFUSE_REWRITE = f"""CREATE OR REPLACE FUNCTION {SCHEMA}.refuse_rewrite() RETURNS trigger LANGUAGE plpgsql AS $guard$
+BEGIN
+    RAISE EXCEPTION '%.% is append-only', TG_TABLE_SCHEMA, TG_TABLE_NAME USING ERRCODE = 'insufficient_privilege';
+END
+$guard$"""
+
+
+def append_only_trigger(table: str) -> str:
+    """SQL that refuses UPDATE and DELETE on a table of evidence."""
+    return (
+        f"CREATE TRIGGER append_only_{table} BEFORE UPDATE OR DELETE ON {SCHEMA}.{table} "
+        f"FOR EACH ROW EXECUTE FUNCTION {SCHEMA}.refuse_rewrite()"
+    )
+
+
+def statements() -> list[str]:
+    """All guards, in the order they are created."""
+    return [
+        guard_function("movement_request_nodes", "node_state", NODE_MOVES, INITIAL_NODE_STATE),
+        guard_trigger("movement_request_nodes"),
+        guard_function("movement_requests", "request_state", REQUEST_MOVES, INITIAL_REQUEST_STATE),
+        guard_trigger("movement_requests"),
+        REFUSE_REWRITE,
+        *(append_only_trigger(table) for table in APPEND_ONLY),
+    ]
+
+
+for _statement in statements():
+    _ddl: DDL = DDL(_statement.replace("%", "%%"))  # type: ignore[no-untyped-call]
+    event.listen(metadata, "after_create", _ddl)
