@@ -1,0 +1,1 @@
+"""What makes QTG run on one machine: embedded PostgreSQL, node tools, child processes, Dagster's host side."""
