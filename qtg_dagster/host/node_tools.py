@@ -17,7 +17,7 @@ from pathlib import Path
 
 from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.host.locks import exclusive
-from qtg_dagster.host.paths import state_home
+from qtg_dagster.host.paths import make_private, state_home
 
 PACKAGES = {
     "@foundry-rs/anvil": "1.7.1",
@@ -37,9 +37,7 @@ def anvil_binary(home: Path | None = None) -> Path:
         raise ConfigurationError(f"the sandbox chain: anvil has no build for {sys.platform} {platform.machine()}")
     binary = node_module_path(f"@foundry-rs/anvil-{sys.platform}-{machine}", home) / "bin" / "anvil"
     if not binary.is_file():
-        raise ConfigurationError(
-            f"the sandbox chain: npm left out {binary}; run `qtg up` again after removing its folder"
-        )
+        raise ConfigurationError(f"the sandbox chain: npm left out {binary}; remove its node folder and try again")
     return binary
 
 
@@ -53,8 +51,8 @@ def install(home: Path | None = None) -> Path:
 
     Raises `ConfigurationError` with npm's last words when it cannot.
     """
-    folder = (home or state_home()) / "node"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = make_private(home or state_home()) / "node"
+    folder.mkdir(exist_ok=True)
     manifest = json.dumps({"name": "qtg-node-tools", "private": True, "dependencies": PACKAGES}, indent=2)
     key = hashlib.sha256(f"{manifest}{sys.platform}{platform.machine()}".encode()).hexdigest()
     stamp = folder / "installed"
@@ -119,6 +117,7 @@ def _install_node_wheel() -> Path:
     root = _node_wheel()
     if done.returncode != 0 or root is None:
         raise ConfigurationError(
-            f"npm is missing and {_NODE_WHEEL} could not be installed; install Node 20 or newer.\n{done.stderr[-1500:]}"
+            f"npm is missing and {_NODE_WHEEL} could not be installed: install Node 20 or newer.\n"
+            f"{done.stderr[-1500:]}"
         )
     return root
