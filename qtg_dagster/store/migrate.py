@@ -13,7 +13,7 @@ from qtg_dagster.store.schema import SCHEMA
 
 DAGSTER_SCHEMA = "dagster"
 #: Two 32-bit keys of the advisory lock that lets one process migrate at a time.
-MIGRATION_LOCK = (0x515447, 0)
+MIGRATION_LOCK = {"a": 0x515447, "b": 0}
 
 
 def sqlalchemy_url(url: str) -> str:
@@ -33,7 +33,7 @@ def upgrade(url: str) -> None:
     engine = create_engine(sqlalchemy_url(url))
     try:
         with engine.connect() as connection:
-            connection.execute(text("SELECT pg_advisory_lock(:a, :b)"), dict(zip("ab", MIGRATION_LOCK, strict=True)))
+            connection.execute(text("SELECT pg_advisory_lock(:a, :b)"), MIGRATION_LOCK)
             for schema in (SCHEMA, DAGSTER_SCHEMA):
                 connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {schema}"))
             connection.commit()
@@ -41,7 +41,7 @@ def upgrade(url: str) -> None:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
             connection.commit()
-            connection.execute(text("SELECT pg_advisory_unlock(:a, :b)"), dict(zip("ab", MIGRATION_LOCK, strict=True)))
+            connection.execute(text("SELECT pg_advisory_unlock(:a, :b)"), MIGRATION_LOCK)
     finally:
         engine.dispose()
 

@@ -92,11 +92,11 @@ signer_journal = Table(
     Column("nonce", BigInteger, nullable=False),
     Column("request_node_id", UUID(as_uuid=False), nullable=False),
     words("role"),
-    words("payload_hash"),
+    words("effect_hash"),
     timestamp("signed_at", now=True),
     UniqueConstraint("chain", "sender", "nonce"),
     UniqueConstraint("request_node_id", "role"),
-    not_empty("payload_hash"),
+    not_empty("effect_hash"),
 )
 
 cycles = Table(

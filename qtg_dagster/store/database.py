@@ -1,0 +1,65 @@
+"""Connections to PostgreSQL: a small pool for short transactions, and direct ones for locks and LISTEN."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+import psycopg
+from sqlalchemy.engine import make_url
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
+
+from qtg_dagster.domain.errors import ConfigurationError
+from qtg_dagster.store.migrate import sqlalchemy_url
+
+#: What a statement can be run on: a transaction of ours, or the caller's own session.
+Transaction: TypeAlias = AsyncConnection | AsyncSession
+
+
+class Database:
+    """One PostgreSQL database. Nothing here holds a connection longer than its transaction."""
+
+    def __init__(self, url: str, *, pool_size: int = 10) -> None:
+        if not url:
+            raise ConfigurationError("DATABASE_URL: no database; set it, or start the embedded one with `qtg up`")
+        self.url = url
+        self._engine: AsyncEngine = create_async_engine(
+            sqlalchemy_url(url),
+            pool_size=pool_size,
+            max_overflow=0,
+            pool_timeout=10,
+            pool_pre_ping=True,
+            connect_args={"application_name": "qtg"},
+        )
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction that commits at the end of the block and rolls back when it raises."""
+        async with self._engine.begin() as connection:
+            yield connection
+
+    def session(self) -> AsyncSession:
+        """A session that takes a connection only when it is used."""
+        return AsyncSession(self._engine, expire_on_commit=False)
+
+    async def direct_connection(self) -> psycopg.AsyncConnection[tuple[object, ...]]:
+        """A connection of one's own, outside the pool, in autocommit: for session locks and LISTEN.
+
+        Raises `ConfigurationError` behind a pooler: there the session that holds a lock is not the session that
+        the next statement runs in, so ownership would mean nothing.
+        """
+        url = make_url(self.url).set(drivername="postgresql").render_as_string(hide_password=False)
+        connection = await psycopg.AsyncConnection.connect(url, autocommit=True, application_name="qtg lock")
+        row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
+        if row is None or row[0] != connection.info.backend_pid:
+            await connection.close()
+            raise ConfigurationError(
+                "DATABASE_URL leads through a connection pooler; runners own their work by session locks and need a "
+                "direct connection to PostgreSQL"
+            )
+        return connection
+
+    async def close(self) -> None:
+        """Close the pool."""
+        await self._engine.dispose()

@@ -1,0 +1,111 @@
+"""The nonce ledger: the next nonce of a sender comes from here, never from a chain's pending count alone."""
+
+from __future__ import annotations
+
+from sqlalchemy import text
+
+from qtg_dagster.faults import FaultPoint, fault_point
+from qtg_dagster.store.database import Database
+
+_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:chain || ':' || :sender, 515447))")
+
+# What this node already holds: for this very attempt, or for an earlier one that provably never left. A nonce that
+# was signed stays with its node, since its signer will sign no other effect under it.
+_OWN = text("""
+    UPDATE qtg.evm_nonce_reservation v
+    SET attempt_no = :attempt_no,
+        reservation_state = CASE WHEN v.attempt_no = :attempt_no THEN v.reservation_state ELSE 'RESERVED' END,
+        payload_hash = CASE WHEN v.attempt_no = :attempt_no THEN v.payload_hash END
+    WHERE v.request_node_id = CAST(:request_node_id AS uuid) AND v.reservation_state <> 'RELEASED'
+      AND v.nonce >= :chain_nonce
+      AND (v.attempt_no = :attempt_no OR NOT EXISTS (
+            SELECT 1 FROM qtg.movement_node_attempts a
+            WHERE a.request_node_id = v.request_node_id AND a.attempt_no = v.attempt_no
+              AND a.outcome IS DISTINCT FROM 'NOT_SENT'))
+    RETURNING v.nonce
+""")
+
+# The lowest nonce at or above the chain's count that no live reservation holds: a released gap is filled first,
+# because the chain executes nothing above a gap.
+_RESERVE = text("""
+    INSERT INTO qtg.evm_nonce_reservation
+        (chain, sender, nonce, request_node_id, attempt_no, reservation_state)
+    SELECT :chain, :sender, min(candidate.nonce), CAST(:request_node_id AS uuid), :attempt_no, 'RESERVED'
+    FROM (
+        SELECT CAST(:chain_nonce AS bigint) AS nonce
+        UNION ALL
+        SELECT nonce + 1 FROM qtg.evm_nonce_reservation
+        WHERE chain = :chain AND sender = :sender AND reservation_state <> 'RELEASED' AND nonce >= :chain_nonce
+    ) AS candidate
+    WHERE NOT EXISTS (
+        SELECT 1 FROM qtg.evm_nonce_reservation taken
+        WHERE taken.chain = :chain AND taken.sender = :sender AND taken.nonce = candidate.nonce
+          AND taken.reservation_state <> 'RELEASED')
+    RETURNING nonce
+""")
+
+_REAP = text("""
+    WITH stale AS (
+        SELECT v.id, v.request_node_id, v.attempt_no, v.nonce
+        FROM qtg.evm_nonce_reservation v
+        JOIN qtg.movement_request_nodes n ON n.id = v.request_node_id
+        WHERE v.reservation_state = 'RESERVED' AND v.reserved_at < now() - make_interval(secs => :max_age)
+          AND NOT EXISTS (SELECT 1 FROM qtg.movement_node_attempts a
+                          WHERE a.request_node_id = v.request_node_id AND a.attempt_no = v.attempt_no)
+          AND NOT EXISTS (SELECT 1 FROM qtg.signer_journal j
+                          WHERE j.chain = v.chain AND j.sender = v.sender AND j.nonce = v.nonce)
+        ORDER BY v.reserved_at
+        LIMIT :batch
+        FOR UPDATE OF v, n SKIP LOCKED
+    ),
+    proof AS (
+        INSERT INTO qtg.movement_node_steps (request_node_id, attempt_no, step_kind, facts, actor)
+        SELECT request_node_id, attempt_no, 'deferred',
+               jsonb_build_object('released_nonce', nonce, 'because', 'no intent was ever recorded for this attempt'),
+               'evm_nonce_reaper'
+        FROM stale
+        RETURNING id, request_node_id, attempt_no
+    )
+    UPDATE qtg.evm_nonce_reservation v
+    SET reservation_state = 'RELEASED', released_at = now(), evidence_step_id = proof.id
+    FROM stale JOIN proof USING (request_node_id, attempt_no)
+    WHERE v.id = stale.id
+    RETURNING v.id
+""")
+
+
+class NonceLedger:
+    """Reservations of (chain, sender, nonce), one live holder each."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def reserve(
+        self, *, chain: str, sender: str, request_node_id: str, attempt_no: int, chain_nonce: int
+    ) -> int:
+        """The nonce this attempt is to use; asking again for the same attempt gives the same nonce.
+
+        `chain_nonce` is the sender's count in the latest block: nothing below it is ever given out.
+        """
+        who = {"chain": chain, "sender": sender.lower()}
+        async with self._database.transaction() as transaction:
+            await transaction.execute(_LOCK, who)
+            attempt = {"request_node_id": request_node_id, "attempt_no": attempt_no, "chain_nonce": chain_nonce}
+            nonce = (await transaction.execute(_OWN, attempt)).scalar_one_or_none()
+            if nonce is None:
+                nonce = (await transaction.execute(_RESERVE, {**who, **attempt})).scalar_one()
+            fault_point(FaultPoint.NONCE_RESERVE)
+        return int(nonce)
+
+    async def reap(self, *, max_age_seconds: float, batch: int = 100) -> int:
+        """Release reservations that no intent ever used; returns how many.
+
+        Only attempts that have no recorded intent and were never signed qualify: nothing can have been broadcast for
+        them, and the signer is free to sign something else under the nonce. A node that is
+        still being prepared keeps its nonce by being younger than `max_age_seconds`; if it is reaped all the same,
+        its intent finds the reservation gone and is not recorded.
+        """
+        async with self._database.transaction() as transaction:
+            rows = (await transaction.execute(_REAP, {"max_age": max_age_seconds, "batch": batch})).all()
+            fault_point(FaultPoint.NONCE_RELEASE)
+        return len(rows)

@@ -1,0 +1,85 @@
+"""Who is alive: each runner holds the session lock of its id for as long as it lives.
+
+A dead process or a dead session frees the lock at once, with no timer; that is what makes its claims claimable.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import psycopg
+
+from qtg_dagster.domain.errors import StaleClaim
+from qtg_dagster.store.database import Database
+
+#: First key of the two-key advisory locks; the claim statements look for the same number in pg_locks.
+RUNNER_LOCK_CLASS = 5329991
+SLOT_LOCK_CLASS = 5329992
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerIdentity:
+    """What a runner says of itself when it registers."""
+
+    kind: str
+    network_class: str
+    dagster_run_id: str | None = None
+
+
+class Runner:
+    """A registered runner and the connection that is its life. Use as an async context manager."""
+
+    def __init__(self, database: Database, identity: RunnerIdentity) -> None:
+        self._database = database
+        self.identity = identity
+        self.runner_id = 0
+        self._connection: psycopg.AsyncConnection[tuple[object, ...]] | None = None
+
+    @property
+    def connection(self) -> psycopg.AsyncConnection[tuple[object, ...]]:
+        """The session that holds the lock; raises `StaleClaim` when it is gone."""
+        if self._connection is None or self._connection.closed:
+            raise StaleClaim(f"runner {self.runner_id} lost the session that holds its lock")
+        return self._connection
+
+    async def __aenter__(self) -> Self:
+        self._connection = await self._database.direct_connection()
+        cursor = await self._connection.execute(
+            "INSERT INTO qtg.runners (kind, network_class, host, pid, dagster_run_id) "
+            "VALUES (%s, %s, %s, %s, %s) RETURNING id",
+            (
+                self.identity.kind,
+                self.identity.network_class,
+                socket.gethostname(),
+                os.getpid(),
+                self.identity.dagster_run_id,
+            ),
+        )
+        row = await cursor.fetchone()
+        assert row is not None  # noqa: S101 - RETURNING gives a row
+        self.runner_id = int(str(row[0]))
+        await self._connection.execute("SELECT pg_advisory_lock(%s, %s)", (RUNNER_LOCK_CLASS, self.runner_id))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        connection = self._connection
+        if connection is None or connection.closed:
+            return
+        reason = "finished" if error is None else f"{type(error).__name__}"
+        await connection.execute(
+            "UPDATE qtg.runners SET ended_at = now(), end_reason = %s WHERE id = %s", (reason, self.runner_id)
+        )
+        await connection.close()
+
+    async def check_alive(self) -> None:
+        """Raise `StaleClaim` unless the session still answers: a runner without its lock must not start anything."""
+        try:
+            await self.connection.execute("SELECT 1")
+        except psycopg.Error as error:
+            raise StaleClaim(f"runner {self.runner_id} lost the session that holds its lock") from error

@@ -1,0 +1,53 @@
+"""What each signer has signed: one effect for a nonce, one for a node's attempt, for ever."""
+
+from __future__ import annotations
+
+from sqlalchemy import text
+
+from qtg_dagster.domain.errors import SigningRefused
+from qtg_dagster.store.database import Database
+
+_RECORD = text("""
+    INSERT INTO qtg.signer_journal (chain, sender, nonce, request_node_id, role, effect_hash)
+    VALUES (:chain, :sender, :nonce, CAST(:request_node_id AS uuid), :role, :effect_hash)
+    ON CONFLICT DO NOTHING
+""")
+_OTHER_EFFECT = text("""
+    SELECT nonce, request_node_id::text AS request_node_id, role
+    FROM qtg.signer_journal
+    WHERE ((chain = :chain AND sender = :sender AND nonce = :nonce)
+           OR (request_node_id = CAST(:request_node_id AS uuid) AND role = :role))
+      AND effect_hash <> :effect_hash
+    LIMIT 1
+""")
+
+
+class SignerJournal:
+    """The signer's own memory in PostgreSQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def record(
+        self, *, chain: str, sender: str, nonce: int, request_node_id: str, role: str, effect_hash: str
+    ) -> None:
+        """Remember this signature before it is made; the same effect again is fine.
+
+        Raises `SigningRefused` when this nonce, or this role of this node, has signed any other effect.
+        """
+        entry = {
+            "chain": chain,
+            "sender": sender.lower(),
+            "nonce": nonce,
+            "request_node_id": request_node_id,
+            "role": role,
+            "effect_hash": effect_hash,
+        }
+        async with self._database.transaction() as transaction:
+            await transaction.execute(_RECORD, entry)
+            other = (await transaction.execute(_OTHER_EFFECT, entry)).one_or_none()
+        if other is not None:
+            raise SigningRefused(
+                f"nonce {nonce} of {sender} on {chain}, or {role} of node {request_node_id}, has already signed "
+                f"another effect (nonce {other.nonce}, node {other.request_node_id}, {other.role})"
+            )

@@ -1,0 +1,41 @@
+-- Claim up to :batch READY nodes, oldest movement first, one per serialization key.
+-- The unlocked list is a hint; the locked pick repeats every condition. Row locks end with this statement.
+WITH live AS MATERIALIZED (
+    SELECT objid::bigint AS runner_id
+    FROM pg_locks
+    WHERE locktype = 'advisory' AND classid = 5329991 AND objsubid = 2 AND granted
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+),
+candidates AS (
+    SELECT n.id, n.serialization_key, n.request_created_at
+    FROM qtg.movement_request_nodes n
+    JOIN qtg.movement_requests r ON r.id = n.request_id
+    WHERE n.node_state = 'READY' AND n.node_kind <> 'manual'
+      AND r.request_state IN ('APPROVED', 'EXECUTING') AND r.network_class = :network_class
+      AND (n.next_look_at IS NULL OR n.next_look_at <= now())
+      AND (n.runner_id IS NULL OR n.runner_id NOT IN (SELECT runner_id FROM live))
+      AND (n.serialization_key IS NULL OR NOT EXISTS (
+            SELECT 1 FROM qtg.movement_request_nodes other
+            WHERE other.in_flight_key = n.serialization_key AND other.id <> n.id))
+    ORDER BY n.request_created_at, n.id
+    LIMIT :batch * 4
+),
+first_of_key AS (
+    SELECT id, row_number() OVER (
+               PARTITION BY coalesce(serialization_key, id::text) ORDER BY request_created_at, id) AS place,
+           request_created_at
+    FROM candidates
+),
+picked AS (
+    SELECT n.id
+    FROM qtg.movement_request_nodes n
+    WHERE n.id IN (SELECT id FROM first_of_key WHERE place = 1 ORDER BY request_created_at, id LIMIT :batch)
+      AND n.node_state = 'READY'
+      AND (n.runner_id IS NULL OR n.runner_id NOT IN (SELECT runner_id FROM live))
+    FOR NO KEY UPDATE OF n SKIP LOCKED
+)
+UPDATE qtg.movement_request_nodes n
+SET runner_id = :runner_id, claim_epoch = n.claim_epoch + 1, claimed_at = now(), in_flight_key = n.serialization_key
+FROM picked
+WHERE n.id = picked.id
+RETURNING n.id::text AS node_id, n.request_id::text AS request_id, n.claim_epoch, n.node_state

@@ -1,0 +1,37 @@
+-- Claim up to :batch nodes of one recovery arm: UNKNOWN and due, or SUBMITTING past the lane's grace with no live
+-- claimant. Longest untouched first. :graces is a JSON object, executor key -> seconds.
+WITH live AS MATERIALIZED (
+    SELECT objid::bigint AS runner_id
+    FROM pg_locks
+    WHERE locktype = 'advisory' AND classid = 5329991 AND objsubid = 2 AND granted
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+),
+candidates AS (
+    SELECT n.id
+    FROM qtg.movement_request_nodes n
+    JOIN qtg.movement_requests r ON r.id = n.request_id
+    WHERE (
+            (n.node_state = 'UNKNOWN' AND (n.next_look_at IS NULL OR n.next_look_at <= now()))
+            OR (n.node_state = 'SUBMITTING' AND n.updated_at <= now() - make_interval(secs =>
+                coalesce((CAST(:graces AS jsonb) ->> n.executor_key)::double precision, :default_grace)))
+          )
+      AND n.executor_key LIKE ANY (CAST(:lanes AS text[]))
+      AND NOT n.executor_key LIKE ANY (CAST(:other_lanes AS text[]))
+      AND r.request_state = 'EXECUTING' AND r.network_class = :network_class
+      AND (n.runner_id IS NULL OR n.runner_id NOT IN (SELECT runner_id FROM live))
+    ORDER BY n.updated_at, n.id
+    LIMIT :batch
+),
+picked AS (
+    SELECT n.id
+    FROM qtg.movement_request_nodes n
+    WHERE n.id IN (SELECT id FROM candidates)
+      AND n.node_state IN ('UNKNOWN', 'SUBMITTING')
+      AND (n.runner_id IS NULL OR n.runner_id NOT IN (SELECT runner_id FROM live))
+    FOR NO KEY UPDATE OF n SKIP LOCKED
+)
+UPDATE qtg.movement_request_nodes n
+SET runner_id = :runner_id, claim_epoch = n.claim_epoch + 1, claimed_at = now()
+FROM picked
+WHERE n.id = picked.id
+RETURNING n.id::text AS node_id, n.request_id::text AS request_id, n.claim_epoch, n.node_state

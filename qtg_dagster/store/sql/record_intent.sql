@@ -1,0 +1,52 @@
+-- The write-ahead: READY -> SUBMITTING with all that is needed to repeat or find the action.
+-- The request is locked first, so that a cancel and an intent exclude each other.
+WITH request AS (
+    SELECT id, request_state, callback_url
+    FROM qtg.movement_requests
+    WHERE id = CAST(:request_id AS uuid) AND request_state IN ('APPROVED', 'EXECUTING')
+    FOR NO KEY UPDATE
+),
+moved AS (
+    UPDATE qtg.movement_request_nodes n
+    SET node_state = 'SUBMITTING', attempt_no = :attempt_no, started_at = coalesce(n.started_at, now()),
+        provider_refs = CAST(:provider_refs AS jsonb), error_code = NULL, error_message = NULL, looks = 0,
+        next_look_at = NULL
+    FROM request
+    WHERE n.id = CAST(:node_id AS uuid) AND n.request_id = request.id AND n.node_state = 'READY'
+      AND n.runner_id = :runner_id AND n.claim_epoch = :claim_epoch
+    RETURNING n.id
+),
+attempt AS (
+    INSERT INTO qtg.movement_node_attempts
+        (request_node_id, attempt_no, idempotency_key, prepared, payload_hash, signer_key, signer_address)
+    SELECT id, :attempt_no, :idempotency_key, CAST(:prepared AS jsonb), :payload_hash, :signer_key, :signer_address
+    FROM moved
+),
+step AS (
+    INSERT INTO qtg.movement_node_steps
+        (request_node_id, attempt_no, step_kind, from_state, to_state, facts, runner_id, claim_epoch)
+    SELECT id, :attempt_no, 'intent', 'READY', 'SUBMITTING', CAST(:facts AS jsonb), :runner_id, :claim_epoch
+    FROM moved
+),
+reservation AS (
+    UPDATE qtg.evm_nonce_reservation
+    SET reservation_state = 'BOUND', payload_hash = :payload_hash, bound_at = now()
+    WHERE chain = :nonce_chain AND sender = :nonce_sender AND nonce = :nonce
+      AND request_node_id = CAST(:node_id AS uuid) AND attempt_no = :attempt_no AND reservation_state = 'RESERVED'
+      AND EXISTS (SELECT 1 FROM moved)
+    RETURNING id
+),
+begun AS (
+    UPDATE qtg.movement_requests r
+    SET request_state = 'EXECUTING'
+    FROM request
+    WHERE r.id = request.id AND request.request_state = 'APPROVED' AND EXISTS (SELECT 1 FROM moved)
+    RETURNING r.id, r.callback_url
+),
+told AS (
+    INSERT INTO qtg.movement_callback_outbox (request_id, event_type, payload, callback_url)
+    SELECT id, 'request_state_changed', jsonb_build_object('request_id', id, 'request_state', 'EXECUTING'), callback_url
+    FROM begun
+    WHERE callback_url IS NOT NULL
+)
+SELECT (SELECT count(*) FROM moved) AS moved, (SELECT count(*) FROM reservation) AS bound

@@ -1,0 +1,5 @@
+-- Give a node back untouched; a stale epoch gives nothing back.
+UPDATE qtg.movement_request_nodes
+SET runner_id = NULL, claimed_at = NULL,
+    in_flight_key = CASE WHEN node_state = 'READY' THEN NULL ELSE in_flight_key END
+WHERE id = CAST(:node_id AS uuid) AND runner_id = :runner_id AND claim_epoch = :claim_epoch

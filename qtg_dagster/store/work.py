@@ -1,0 +1,95 @@
+"""Everything known about a claimed node, read in one statement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from qtg_dagster.domain.contract import PreparedAction
+from qtg_dagster.domain.errors import NotFound
+from qtg_dagster.domain.plans import Plan, PlanNode
+from qtg_dagster.domain.states import NodeState, RequestState
+from qtg_dagster.store.claims import Claim
+from qtg_dagster.store.database import Database
+from qtg_dagster.store.statements import statement
+
+
+@dataclass(frozen=True, slots=True)
+class Sibling:
+    """A node of the same movement, as far as others may depend on it."""
+
+    state: NodeState
+    refs: dict[str, Any]
+    artifacts: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A claimed node with its movement, its plan and its neighbours."""
+
+    claim: Claim
+    request_state: RequestState
+    intent: dict[str, Any]
+    input_params: dict[str, Any]
+    resolved_bindings: dict[str, str]
+    compiled_plan_hash: str
+    approval_digest: str
+    template_version: int
+    plan: Plan
+    node: PlanNode
+    node_state: NodeState
+    attempt_no: int
+    provider_refs: dict[str, Any]
+    looks: int
+    facts_digest: str | None
+    started_at: datetime | None
+    submitted_at: datetime | None
+    database_now: datetime
+    siblings: dict[str, Sibling]
+    prepared: PreparedAction | None
+
+    @property
+    def node_states(self) -> dict[str, NodeState]:
+        return {key: sibling.state for key, sibling in self.siblings.items()}
+
+
+@lru_cache(maxsize=512)
+def _plan(text: str) -> Plan:
+    """Plans are immutable, so the same stored text is parsed once; an edited row is another text."""
+    return Plan.model_validate_json(text)
+
+
+async def load_work(database: Database, claim: Claim) -> Work:
+    """Read the work of a claim; raises `NotFound` when the node is gone."""
+    async with database.transaction() as transaction:
+        row = (await transaction.execute(statement("load_work"), {"node_id": claim.node_id})).one_or_none()
+    if row is None:
+        raise NotFound(f"node {claim.node_id} does not exist")
+    plan = _plan(row.plan)
+    return Work(
+        claim=claim,
+        request_state=RequestState(row.request_state),
+        intent=row.intent,
+        input_params=row.input_params,
+        resolved_bindings=row.resolved_bindings,
+        compiled_plan_hash=row.compiled_plan_hash,
+        approval_digest=row.approval_digest,
+        template_version=row.template_version,
+        plan=plan,
+        node=plan.node(row.node_key),
+        node_state=NodeState(row.node_state),
+        attempt_no=row.attempt_no,
+        provider_refs=row.provider_refs,
+        looks=row.looks,
+        facts_digest=row.facts_digest,
+        started_at=row.started_at,
+        submitted_at=row.submitted_at,
+        database_now=row.database_now,
+        siblings={
+            key: Sibling(NodeState(value["state"]), value["refs"], value["artifacts"])
+            for key, value in row.siblings.items()
+        },
+        prepared=PreparedAction.model_validate(row.prepared) if row.prepared else None,
+    )
