@@ -1,0 +1,86 @@
+"""Venue accounts of the inventory: their wire, their names for our assets and chains, and one transport each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from qtg_dagster.domain.errors import InvalidInput
+from qtg_dagster.inventory import Inventory, VenueEntry
+from qtg_dagster.lanes.cex.reply import RawReply
+from qtg_dagster.lanes.cex.transport import Credentials, Transport
+from qtg_dagster.lanes.cex.venue import Call, Venue, load_venue
+
+
+class VenueAccount:
+    """One account at one venue. Its secrets are read at the first request, not before."""
+
+    def __init__(self, key: str, entry: VenueEntry) -> None:
+        self.key = key
+        self.entry = entry
+        self.venue: Venue = load_venue(entry.wire)
+
+    @cached_property
+    def transport(self) -> Transport:
+        """The account's own client; raises `ConfigurationError` when a secret is missing."""
+        credentials = Credentials(
+            self.entry.api_key.read(f"venues.{self.key}.api_key"),
+            self.entry.api_secret.read(f"venues.{self.key}.api_secret"),
+        )
+        return Transport(self.venue.ccxt_id, credentials, base_url=self.entry.base_url)
+
+    async def call(self, call: Call) -> RawReply:
+        """Send one request and give the raw reply."""
+        return await self.transport.call(call)
+
+    async def read(self, call: Call) -> Any:
+        """The JSON of a read; raises `LookupFailed` when there is no well-formed 2xx answer."""
+        return (await self.transport.call(call)).payload()
+
+    async def close(self) -> None:
+        """Give connections back, if any request was ever made."""
+        if "transport" in self.__dict__:
+            await self.transport.close()
+
+    def coin(self, asset_key: str) -> str:
+        """The venue's name of an asset; raises `InvalidInput` for one that the inventory does not give it."""
+        if asset_key not in self.entry.assets:
+            known = ", ".join(sorted(self.entry.assets)) or "none"
+            raise InvalidInput("config.asset", f"{self.key} has no asset {asset_key!r}", f"Use one of {known}.")
+        return self.entry.assets[asset_key]
+
+    def network(self, chain: str) -> str:
+        """The venue's code of a chain; raises `InvalidInput` for one that the inventory does not give it."""
+        if chain not in self.entry.networks:
+            known = ", ".join(sorted(self.entry.networks)) or "none"
+            raise InvalidInput("config.chain", f"{self.key} has no network for {chain!r}", f"Use one of {known}.")
+        return self.venue.network_code(self.entry.networks[chain])
+
+
+class VenueAccounts:
+    """All venue accounts by their inventory key."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self.inventory = inventory
+        self._accounts = {key: VenueAccount(key, entry) for key, entry in inventory.venues.items()}
+
+    def __iter__(self) -> Iterator[VenueAccount]:
+        return iter(self._accounts.values())
+
+    def account(self, key: str) -> VenueAccount:
+        """The account under this key; raises `InvalidInput` with the known keys."""
+        if key not in self._accounts:
+            known = ", ".join(sorted(self._accounts)) or "none"
+            raise InvalidInput("config.venue", f"{key!r} is not in the inventory", f"Use one of {known}.")
+        return self._accounts[key]
+
+    @property
+    def settle_seconds(self) -> float:
+        """The longest time that any venue's empty look-ups prove nothing."""
+        return max((account.entry.settle_seconds for account in self), default=0.0)
+
+    async def close(self) -> None:
+        """Give all connections back."""
+        for account in self:
+            await account.close()

@@ -1,0 +1,88 @@
+"""When may a withdrawal that is nowhere on record be called not executed? Pure rules; absence alone proves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Protocol
+
+from qtg_dagster.lanes.cex.venue import CoinBalance, DepositRow, RowState
+
+AFTER_EXPIRY = timedelta(seconds=60)
+LOOKUPS_NEEDED = 3
+SPAN_NEEDED = timedelta(minutes=10)
+_BETWEEN_LOOKUPS = timedelta(minutes=5)
+_REF = "withdrawal_absence"
+
+
+class ArrivalWitness(Protocol):
+    """Someone who reads chains and can say what an address received."""
+
+    async def arrived(self, *, chain: str, asset: str, destination: str, since: datetime) -> tuple[str, ...]:
+        """Amounts (plain decimals) of the asset that came to the destination since; raises when it cannot tell."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """Well-formed look-ups for one client id that found nothing, counted from its last possible execution on."""
+
+    client_id: str
+    lookups: int = 0
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+
+    @classmethod
+    def from_refs(cls, refs: Mapping[str, Any], client_id: str) -> Absence:
+        """What earlier looks recorded; another attempt's record counts for nothing."""
+        stored = refs.get(_REF)
+        if not isinstance(stored, Mapping) or stored.get("client_id") != client_id:
+            return cls(client_id)
+        return cls(
+            client_id,
+            int(stored["lookups"]),
+            datetime.fromisoformat(stored["first_at"]),
+            datetime.fromisoformat(stored["last_at"]),
+        )
+
+    def to_refs(self) -> dict[str, Any]:
+        """The record as a node keeps it between looks."""
+        if self.first_at is None or self.last_at is None:
+            return {}
+        return {
+            _REF: {
+                "client_id": self.client_id,
+                "lookups": self.lookups,
+                "first_at": self.first_at.isoformat(),
+                "last_at": self.last_at.isoformat(),
+            }
+        }
+
+    def seen_again(self, now: datetime, countable_from: datetime) -> Absence:
+        """With one more empty look-up at `now`; one before `countable_from` is not counted."""
+        if now <= countable_from:
+            return self
+        return replace(self, lookups=self.lookups + 1, first_at=self.first_at or now, last_at=now)
+
+    @property
+    def is_long_enough(self) -> bool:
+        """At least three look-ups over at least ten minutes."""
+        if self.first_at is None or self.last_at is None:
+            return False
+        return self.lookups >= LOOKUPS_NEEDED and self.last_at - self.first_at >= SPAN_NEEDED
+
+    def seconds_until_next(self, now: datetime, countable_from: datetime) -> float:
+        """When to look again: right after the first countable moment, then every few minutes."""
+        wait = (
+            max(countable_from - now + timedelta(seconds=1), timedelta()) if self.lookups == 0 else _BETWEEN_LOOKUPS
+        )
+        # Earlier looks are cheap and may find the row: never sleep through the whole wait.
+        return min(wait.total_seconds(), 30.0) if self.lookups == 0 else wait.total_seconds()
+
+
+def balance_is_untouched(before: CoinBalance, now: CoinBalance, deposits: Iterable[DepositRow]) -> bool:
+    """Whether nothing left the wallet: deposits made since are taken off, so that they cannot hide a withdrawal."""
+    came_in = sum((row.amount for row in deposits if row.state is not RowState.FAILED), Decimal(0))
+    return now.free + now.locked - came_in >= before.free + before.locked and now.withdrawing <= before.withdrawing

@@ -1,0 +1,80 @@
+"""What one HTTP request to a venue brought back, kept raw so that the decision is made elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from qtg_dagster.domain.errors import QtgError
+from qtg_dagster.domain.redaction import redact, redact_text
+
+_BODY_IN_EVIDENCE = 600
+_JSON_IN_EVIDENCE = 4_000
+
+
+class LookupFailed(QtgError):
+    """A read that brought no well-formed answer: it says nothing about what was asked."""
+
+    def __init__(self, code: str, message: str, *, retry_after_seconds: float | None = None) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.retry_after_seconds = retry_after_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class RawReply:
+    """One request's traces. `sent` is False only when no byte of it can have left this machine.
+
+    `json` is an object or a list with every fraction as text, and None when the body is not whole, readable JSON.
+    """
+
+    sent: bool
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body_text: str | None = None
+    json: Any = None
+    error: str | None = None
+
+    @property
+    def retry_after_seconds(self) -> float | None:
+        """The venue's `Retry-After` in seconds, when it gave one."""
+        text = next((value for name, value in self.headers.items() if name.lower() == "retry-after"), "")
+        return float(text) if text.isascii() and text.isdigit() else None
+
+    def payload(self) -> Any:
+        """The JSON of a 2xx answer; raises `LookupFailed` for anything else."""
+        if not self.sent or self.status is None:
+            raise LookupFailed("NO_ANSWER", self.error or "the venue gave no answer")
+        if not 200 <= self.status < 300:
+            raise LookupFailed(
+                f"HTTP_{self.status}",
+                redact_text((self.body_text or self.error or "")[:_BODY_IN_EVIDENCE]),
+                retry_after_seconds=self.retry_after_seconds,
+            )
+        if self.json is None:
+            raise LookupFailed("UNREADABLE", f"HTTP {self.status} without whole, readable JSON")
+        return self.json
+
+    def evidence(self) -> dict[str, Any]:
+        """The reply for the journal, redacted and cut."""
+        shown = (
+            redact(self.json) if self.json is not None else redact_text((self.body_text or "")[:_BODY_IN_EVIDENCE])
+        )
+        return {"sent": self.sent, "http_status": self.status, "body": shown, "error": self.error}
+
+
+def exact_json(text: str | None) -> Any:
+    """Read an object or a list with fractions as text; None for anything that is not whole, readable JSON."""
+    if not text or "\ufffd" in text:
+        return None
+    try:
+        value = json.loads(text, parse_float=str, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, (dict, list)) else None
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
