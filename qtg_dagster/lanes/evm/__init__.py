@@ -1,1 +1,37 @@
 """EVM lane: transfers of native coins and ERC-20 tokens, and looking at what arrived."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qtg_dagster.executors.registry import ExecutorRegistry
+from qtg_dagster.inventory import Inventory
+from qtg_dagster.lanes.evm.balances import ChainBalances
+from qtg_dagster.lanes.evm.finality_observe import FinalityObserve
+from qtg_dagster.lanes.evm.nonces import NonceLedger
+from qtg_dagster.lanes.evm.receive_observe import ReceiveObserve
+from qtg_dagster.lanes.evm.rpc import Chains
+from qtg_dagster.lanes.evm.transfer import Transfer
+
+__all__ = ["EvmLane", "NonceLedger", "register"]
+
+
+@dataclass(frozen=True, slots=True)
+class EvmLane:
+    """What the lane leaves with whoever registered it."""
+
+    chains: Chains
+    balance_fetchers: tuple[ChainBalances, ...]
+
+    async def close(self) -> None:
+        """Close the running event loop's connections."""
+        await self.chains.close()
+
+
+def register(executors: ExecutorRegistry, inventory: Inventory, nonces: NonceLedger) -> EvmLane:
+    """Put the lane's executors into the registry; reads nothing from any chain yet."""
+    chains = Chains(inventory)
+    executors.register("exec.evm.transfer", Transfer(chains, nonces))
+    executors.register("exec.evm.receive_observe", ReceiveObserve(chains))
+    executors.register("exec.evm.finality_observe", FinalityObserve(chains))
+    return EvmLane(chains=chains, balance_fetchers=tuple(ChainBalances(chains, key) for key in inventory.chains))

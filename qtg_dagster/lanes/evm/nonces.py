@@ -1,4 +1,4 @@
-"""Where a sender's next nonce comes from: a ledger with one writer per (chain, sender), never the node's pending count."""
+"""Where a sender's next nonce comes from: a durable ledger, never the node's pending count."""
 
 from __future__ import annotations
 

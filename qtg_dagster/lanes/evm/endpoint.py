@@ -1,0 +1,124 @@
+"""One JSON-RPC endpoint over web3's HTTP provider: one request for one call, and nothing is ever sent twice."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+from qtg_dagster.domain.errors import QtgError
+
+if TYPE_CHECKING:
+    from web3 import AsyncHTTPProvider
+
+TIMEOUT_SECONDS = 15.0
+_RATE_LIMITED = 429
+_RATE_LIMIT_WORDS = ("rate limit", "too many requests", "limit exceeded")
+
+
+class RpcUnavailable(QtgError):
+    """No usable answer came: transport, HTTP status, rate limit or a body that is not JSON-RPC."""
+
+    def __init__(self, host: str, problem: str, retry_after_seconds: float | None = None) -> None:
+        super().__init__(f"{host}: {problem}")
+        self.retry_after_seconds = retry_after_seconds
+
+
+class RpcRefused(QtgError):
+    """The node understood the call and answered with an error."""
+
+    def __init__(self, host: str, message: str, data: Any = None) -> None:
+        super().__init__(f"{host}: {message}")
+        self.message = message
+        self.data = data
+
+
+class Endpoint:
+    """An RPC address. Only its host is ever shown: paths and queries of RPC addresses hold keys."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self.host = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+        self._url = url
+        self._readers: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncHTTPProvider] = WeakKeyDictionary()
+        self._writers: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncHTTPProvider] = WeakKeyDictionary()
+
+    async def ask(self, method: str, params: tuple[Any, ...]) -> Any:
+        """The `result` of a read; raises `RpcUnavailable` or `RpcRefused`."""
+        return self._unwrap(await self._post(await self._provider(self._readers, fresh=False), method, params))
+
+    async def send_raw(self, signed: str) -> Any:
+        """Hand over signed bytes with exactly one request, on a connection of its own."""
+        provider = await self._provider(self._writers, fresh=True)
+        return self._unwrap(await self._post(provider, "eth_sendRawTransaction", (signed,)))
+
+    async def close(self) -> None:
+        """Close the connections that belong to the running event loop."""
+        for providers in (self._readers, self._writers):
+            provider = providers.pop(asyncio.get_running_loop(), None)
+            if provider is not None:
+                await provider.disconnect()
+
+    async def _provider(
+        self, providers: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncHTTPProvider], *, fresh: bool
+    ) -> AsyncHTTPProvider:
+        loop = asyncio.get_running_loop()
+        if loop not in providers:
+            from aiohttp import ClientSession, ClientTimeout, TCPConnector
+            from web3 import AsyncHTTPProvider
+
+            # web3 logs whole addresses at DEBUG.
+            logging.getLogger("web3.providers.AsyncHTTPProvider").setLevel(logging.INFO)
+            provider = AsyncHTTPProvider(
+                self._url,
+                request_kwargs={"timeout": ClientTimeout(total=TIMEOUT_SECONDS), "allow_redirects": False},
+                # By default web3 repeats failed calls, eth_sendRawTransaction among them.
+                exception_retry_configuration=None,
+            )
+            connector = TCPConnector(force_close=True) if fresh else TCPConnector(limit=50)
+            await provider.cache_async_session(ClientSession(raise_for_status=True, connector=connector))
+            providers[loop] = provider
+        return providers[loop]
+
+    async def _post(self, provider: AsyncHTTPProvider, method: str, params: tuple[Any, ...]) -> Any:
+        from aiohttp import ClientError, ClientResponseError
+        from web3.types import RPCEndpoint
+
+        try:
+            return await provider.make_request(RPCEndpoint(method), list(params))
+        except ClientResponseError as error:
+            wait = _retry_after((error.headers or {}).get("Retry-After"))
+            raise RpcUnavailable(
+                self.host, f"HTTP {error.status}", wait if error.status in (_RATE_LIMITED, 503) else None
+            ) from None
+        except (ClientError, TimeoutError, OSError) as error:
+            raise RpcUnavailable(self.host, type(error).__name__) from None
+        except ValueError:
+            raise RpcUnavailable(self.host, "the answer is not JSON") from None
+
+    def _unwrap(self, answer: Any) -> Any:
+        if not isinstance(answer, dict) or not ("result" in answer or answer.get("error")):
+            raise RpcUnavailable(self.host, "the answer is not JSON-RPC")
+        error = answer.get("error")
+        if not error:
+            return answer["result"]
+        message = str(error.get("message", error)) if isinstance(error, dict) else str(error)
+        if any(words in message.lower() for words in _RATE_LIMIT_WORDS):
+            raise RpcUnavailable(self.host, "rate limited")
+        raise RpcRefused(self.host, message, error.get("data") if isinstance(error, dict) else None)
+
+
+def _retry_after(header: str | None) -> float | None:
+    if header is None:
+        return None
+    if header.strip().isdigit():
+        return float(header)
+    try:
+        moment = parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds()) if moment.tzinfo else None
