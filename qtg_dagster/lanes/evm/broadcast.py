@@ -20,17 +20,9 @@ class Verdict(StrEnum):
 _HAVE_IT = ("already known", "already imported", "known transaction", "same hash was already imported")
 _NONCE_TOO_LOW = ("nonce too low", "nonce is too low", "invalid nonce; got", "nonce has already been used")
 _UNDERPRICED = ("replacement transaction underpriced", "replacement fee too low", "could not replace existing tx")
-#: Consensus rules: these hold in every block to come, so nothing signed like this can ever move money.
-_NEVER = (
-    "invalid chain id",
-    "intrinsic gas too low",
-    "invalid signature",
-    "invalid sender",
-    "typed transaction too short",
-    "rlp:",
-    "failed to decode signed transaction",
-    "max priority fee per gas higher than max fee per gas",
-)
+#: Consensus rules, the same in every block to come. Words about damaged bytes are not among them: the bytes were
+#: checked before they left, so such a reply is about something else.
+_NEVER = ("invalid chain id", "intrinsic gas too low")
 _NOT_NOW = (
     "insufficient funds",
     "insufficient balance",

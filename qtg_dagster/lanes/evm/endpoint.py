@@ -91,7 +91,7 @@ class Endpoint:
         try:
             return await provider.make_request(RPCEndpoint(method), list(params))
         except ClientResponseError as error:
-            wait = _retry_after((error.headers or {}).get("Retry-After"))
+            wait = _retry_after(error.headers.get("Retry-After") if error.headers else None)
             raise RpcUnavailable(
                 self.host, f"HTTP {error.status}", wait if error.status in (_RATE_LIMITED, 503) else None
             ) from None

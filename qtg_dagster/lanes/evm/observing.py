@@ -50,7 +50,10 @@ class ChainObserver(ABC):
         )
 
     async def submit(
-        self, context: ExecutionContext, prepared: PreparedAction, session: AsyncSession | None = None
+        self,
+        context: ExecutionContext,
+        prepared: PreparedAction,  # noqa: ARG002 - the contract's
+        session: AsyncSession | None = None,  # noqa: ARG002 - the contract's
     ) -> ExecutionResult:
         """Nothing is sent; the looking begins."""
         refs = {"tx_hash": tx_hash(context)}
@@ -66,7 +69,11 @@ class ChainObserver(ABC):
         except LOOK_FAILED as error:
             return look_failed(ResultStatus.OBSERVING, error)
 
-    async def recover(self, context: ExecutionContext, session: AsyncSession | None = None) -> ExecutionResult:
+    async def recover(
+        self,
+        context: ExecutionContext,
+        session: AsyncSession | None = None,  # noqa: ARG002 - the contract's
+    ) -> ExecutionResult:
         """A look like any other: an observer has no effect that could be lost."""
         seen = await self.observe(context)
         return seen.model_copy(update={"status": ResultStatus.ACCEPTED}) if seen.status is _OBSERVING else seen

@@ -87,7 +87,7 @@ def checked_address(address: str, *, field: str) -> str:
     if int(plain, 16) == 0:
         raise InvalidInput(field, "the zero address burns what it is sent", "Give a real recipient.")
     if address not in (plain, "0x" + address[2:].upper()):
-        from eth_utils import is_checksum_address
+        from eth_utils.address import is_checksum_address
 
         if not is_checksum_address(address):
             raise InvalidInput(

@@ -31,9 +31,18 @@ class UnsignedTransaction:
 
     @classmethod
     def from_payload(cls, payload: str) -> UnsignedTransaction:
-        fields = json.loads(payload)["transaction"]
-        texts = {name: fields[name] for name in ("to", "data")}
-        return cls(**texts, **{name: int(value) for name, value in fields.items() if name not in texts})
+        """Read such a text; raises `KeyError` or `ValueError` for any other."""
+        fields: dict[str, str] = json.loads(payload)["transaction"]
+        return cls(
+            chain_id=int(fields["chain_id"]),
+            nonce=int(fields["nonce"]),
+            to=fields["to"],
+            value=int(fields["value"]),
+            data=fields["data"],
+            gas=int(fields["gas"]),
+            max_fee_per_gas=int(fields["max_fee_per_gas"]),
+            max_priority_fee_per_gas=int(fields["max_priority_fee_per_gas"]),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +57,8 @@ class SignedTransaction:
     def decode(cls, signed: str) -> SignedTransaction:
         """Read raw bytes; raises `ValueError` for anything but a signed EIP-1559 transaction."""
         from eth_account import Account
-        from eth_account.typed_transactions import TypedTransaction
-        from eth_utils import keccak
+        from eth_account.typed_transactions.typed_transaction import TypedTransaction
+        from eth_utils.crypto import keccak
         from hexbytes import HexBytes
 
         raw = HexBytes(signed)

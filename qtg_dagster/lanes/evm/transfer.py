@@ -100,7 +100,10 @@ class Transfer:
         )
 
     async def submit(
-        self, context: ExecutionContext, prepared: PreparedAction, session: AsyncSession | None = None
+        self,
+        context: ExecutionContext,
+        prepared: PreparedAction,
+        session: AsyncSession | None = None,  # noqa: ARG002 - the contract's
     ) -> ExecutionResult:
         """Hand the signed bytes to one node, once."""
         try:
@@ -137,7 +140,11 @@ class Transfer:
         except LOOK_FAILED as error:
             return look_failed(ResultStatus.OBSERVING, error)
 
-    async def recover(self, context: ExecutionContext, session: AsyncSession | None = None) -> ExecutionResult:
+    async def recover(
+        self,
+        context: ExecutionContext,
+        session: AsyncSession | None = None,  # noqa: ARG002 - the contract's
+    ) -> ExecutionResult:
         """Settle a lost answer by hash, receipt and nonce. FAILED only when the nonce is used, for good, by another
         transaction, or ours is mined for good with status 0.
         """
