@@ -1,0 +1,1 @@
+"""The stand-in exchange: Binance's wire, its own ledger, real payouts on the sandbox chain, faults on order."""

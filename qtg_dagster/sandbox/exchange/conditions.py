@@ -1,0 +1,22 @@
+"""How a venue is at the moment, single faults apart: lagging, in maintenance, a network closed, a key limited."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from qtg_dagster.domain.plans import Frozen
+
+
+class Conditions(Frozen):
+    """A venue's present mood. The default is a healthy venue."""
+
+    lag_history_seconds: float = Field(default=0, ge=0, description="rows younger than this are not in histories yet")
+    empty_history_times: int = Field(default=0, ge=0, description="the next n history look-ups answer []")
+    maintenance: bool = False
+    withdraw_disabled: tuple[str, ...] = Field(default=(), description='"COIN/NETWORK" pairs')
+    deposit_disabled: tuple[str, ...] = ()
+    key_reads: bool = True
+    key_withdraws: bool = True
+    ip_restricted: bool = False
+    account_status: str = "Normal"
+    clock_skew_ms: int = Field(default=0, description="the venue's clock minus the true time")

@@ -1,0 +1,125 @@
+"""The stand-in as a whole: its venues over one ledger, and the background work on the chain."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from qtg_dagster.sandbox.exchange.arrivals import Asked, RequestLog
+from qtg_dagster.sandbox.exchange.books import Books
+from qtg_dagster.sandbox.exchange.chain import ChainClient, ChainRefused, ChainUnreachable
+from qtg_dagster.sandbox.exchange.config import ExchangeConfig
+from qtg_dagster.sandbox.exchange.faults import FaultQueue
+from qtg_dagster.sandbox.exchange.ledger import Ledger
+from qtg_dagster.sandbox.exchange.misbehaviour import Answer, json_response, misbehave
+from qtg_dagster.sandbox.exchange.payouts import PayoutDesk
+from qtg_dagster.sandbox.exchange.venue import Execution, Venue
+from qtg_dagster.sandbox.exchange.watcher import DepositWatcher
+from qtg_dagster.sandbox.exchange.wire import Refusal, VenueRequest
+
+_log = logging.getLogger(__name__)
+
+
+class Exchange:
+    """Everything behind the HTTP surface. Raises `ConfigurationError` when it cannot start as configured."""
+
+    def __init__(self, config: ExchangeConfig) -> None:
+        self.config = config
+        self.ledger = Ledger(config.ledger, epoch=config.epoch)
+        self.books = Books(self.ledger, config.venues)
+        self.books.open_accounts()
+        self.venues = {key: Venue(key, item, self.ledger, self.books) for key, item in config.venues.items()}
+        self.faults = FaultQueue()
+        self.requests = RequestLog()
+        self._chain = ChainClient(config.chain.rpc_url, config.chain.chain_id)
+        self.desks = {key: PayoutDesk(venue, self._chain, config.chain) for key, venue in self.venues.items()}
+        self._watcher = DepositWatcher(self.venues, self.ledger, self._chain, config.chain)
+        self._news = asyncio.Event()
+        self._late: set[asyncio.Task[None]] = set()
+        self._trouble: str | None = None
+
+    async def serve_venue(self, request: Request) -> Response:
+        """Answer one request to a venue, or carry out the fault that was ordered for it."""
+        key, endpoint = request.path_params["venue"], "/" + request.path_params["endpoint"]
+        venue = self.venues.get(key)
+        if venue is None:
+            return json_response((404, {"code": -1000, "msg": f"no venue {key} here"}))
+        asked_for = VenueRequest(
+            method=request.method,
+            endpoint=endpoint,
+            query=request.scope["query_string"].decode("utf-8", "replace"),
+            body=(await request.body()).decode("utf-8", "replace"),
+            api_key=request.headers.get("x-mbx-apikey"),
+        )
+        fault = self.faults.take(key, endpoint)
+        asked = self.requests.note(key, asked_for, fault, venue.now_ms())
+        execution = _admitted(venue, asked_for)
+
+        def execute() -> Answer:
+            answer = _executed(execution, asked)
+            self._news.set()
+            return answer
+
+        if fault is None:
+            return json_response(execute())
+        return await misbehave(request, fault, execute, lambda seconds: self._execute_later(seconds, execute))
+
+    def _execute_later(self, seconds: float, execute: Callable[[], Answer]) -> None:
+        async def wait_and_execute() -> None:
+            await asyncio.sleep(seconds)
+            execute()
+
+        task = asyncio.create_task(wait_and_execute())
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
+    async def work(self) -> None:
+        """Watch for deposits and pay withdrawals out, for ever; ends only by raising."""
+        async with self._chain:
+            while True:
+                await self._try(self._watch)
+                for desk in self.desks.values():
+                    await self._try(desk.step)
+                self._news.clear()
+                try:
+                    await asyncio.wait_for(self._news.wait(), self.config.chain.poll_seconds)
+                except TimeoutError:
+                    continue
+
+    async def _watch(self) -> None:
+        await self._chain.verify()
+        if await self._watcher.step():
+            for desk in self.desks.values():
+                await desk.send_lost_again()
+
+    async def _try(self, step: Callable[[], Awaitable[Any]]) -> None:
+        try:
+            await step()
+        except (ChainUnreachable, ChainRefused) as error:
+            if self._trouble != str(error):
+                self._trouble = str(error)
+                _log.warning("chain: %s", error)
+
+
+def _admitted(venue: Venue, request: VenueRequest) -> Execution | Refusal:
+    try:
+        return venue.admit(request)
+    except Refusal as refusal:
+        return refusal
+
+
+def _executed(execution: Execution | Refusal, asked: Asked) -> Answer:
+    try:
+        if isinstance(execution, Refusal):
+            raise execution
+        result = execution()
+    except Refusal as refusal:
+        asked.outcome = f"refused {refusal.code}"
+        return refusal.status, refusal.body()
+    asked.outcome = "executed"
+    return 200, result

@@ -1,0 +1,96 @@
+"""Faults on order: which request they hit, and what happens to it and to its answer."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from itertools import count
+
+from pydantic import Field
+
+from qtg_dagster.domain.plans import Frozen
+
+
+class FaultKind(StrEnum):
+    """What goes wrong. Unless `executes` says otherwise, each executes the request as its name or docs imply."""
+
+    LOSE_REPLY_AFTER_EXECUTION = "lose_reply_after_execution"
+    LOSE_REPLY_BEFORE_EXECUTION = "lose_reply_before_execution"
+    EXECUTE_THEN_500 = "execute_then_500"
+    HTTP_524_HTML = "http_524_html"
+    OK_HTML_200 = "ok_html_200"
+    EMPTY_200 = "empty_200"
+    TRUNCATED_BODY = "truncated_body"
+    BAD_GZIP = "bad_gzip"
+    REDIRECT_307 = "redirect_307"
+    DELAY_SECONDS = "delay_seconds"
+    DELAY_EXECUTION = "delay_execution"
+    LATE_EXECUTION = "late_execution"
+    REPLY = "reply"
+
+
+_DOES_NOT_EXECUTE = (FaultKind.LOSE_REPLY_BEFORE_EXECUTION, FaultKind.REDIRECT_307, FaultKind.REPLY)
+
+
+class Fault(Frozen):
+    """An order to misbehave: let `skip` matching requests pass, then hit the next `times`.
+
+    `delay_seconds` executes at once and answers late; `delay_execution` executes and answers late;
+    `late_execution` drops the connection at once and executes late. `reply` sends the text given.
+    """
+
+    kind: FaultKind
+    venue: str = Field(default="*", description="venue key, or * for any")
+    endpoint: str = Field(default="*", description='path below the venue, e.g. "/sapi/v1/capital/withdraw/apply"')
+    skip: int = Field(default=0, ge=0)
+    times: int = Field(default=1, ge=1)
+    executes: bool | None = Field(default=None, description="null = as the kind does")
+    seconds: float = Field(default=0, ge=0, le=3600)
+    status: int = Field(default=200, ge=200, le=599)
+    body: str = ""
+    content_type: str = "application/json;charset=UTF-8"
+    location: str | None = Field(default=None, description="target of a redirect; null = the same path again")
+
+    @property
+    def does_execute(self) -> bool:
+        """Whether the request still takes effect."""
+        return self.kind not in _DOES_NOT_EXECUTE if self.executes is None else self.executes
+
+    def concerns(self, venue: str, endpoint: str) -> bool:
+        return self.venue in ("*", venue) and self.endpoint in ("*", endpoint)
+
+
+class FaultQueue:
+    """Faults in the order they were asked for; each request takes at most one."""
+
+    def __init__(self) -> None:
+        self._ids = count(1)
+        self._waiting: dict[int, Fault] = {}
+
+    def add(self, fault: Fault) -> int:
+        """Order a fault; returns its number."""
+        number = next(self._ids)
+        self._waiting[number] = fault
+        return number
+
+    def take(self, venue: str, endpoint: str) -> Fault | None:
+        """The fault that hits this request, if any; counts the request for every fault it passes."""
+        for number, fault in list(self._waiting.items()):
+            if not fault.concerns(venue, endpoint):
+                continue
+            if fault.skip:
+                self._waiting[number] = fault.model_copy(update={"skip": fault.skip - 1})
+                continue
+            if fault.times == 1:
+                del self._waiting[number]
+            else:
+                self._waiting[number] = fault.model_copy(update={"times": fault.times - 1})
+            return fault
+        return None
+
+    def waiting(self) -> dict[int, Fault]:
+        """Faults that have not hit all their requests yet."""
+        return dict(self._waiting)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._waiting.clear()
