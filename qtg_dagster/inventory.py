@@ -62,6 +62,10 @@ class VenueEntry(Frozen):
         default_factory=dict, description="chain (CAIP-2) -> our deposit address there, for the plan and the check"
     )
     settle_seconds: float = Field(default=20, ge=0, description="how long an empty look-up proves nothing")
+    absence_is_proof: bool = Field(
+        default=False,
+        description="may a withdrawal that many look-ups never found be called not executed; test it live first",
+    )
 
 
 class AccountEntry(Frozen):

@@ -16,8 +16,9 @@ from qtg_dagster.lanes.cex.venue import Call, Venue, load_venue
 class VenueAccount:
     """One account at one venue. Its secrets are read at the first request, not before."""
 
-    def __init__(self, key: str, entry: VenueEntry) -> None:
+    def __init__(self, key: str, entry: VenueEntry, *, timeout_seconds: float = 10.0) -> None:
         self.key = key
+        self._timeout_seconds = timeout_seconds
         self.entry = entry
         self.venue: Venue = load_venue(entry.wire)
 
@@ -28,7 +29,12 @@ class VenueAccount:
             self.entry.api_key.read(f"venues.{self.key}.api_key"),
             self.entry.api_secret.read(f"venues.{self.key}.api_secret"),
         )
-        return Transport(self.venue.ccxt_id, credentials, base_url=self.entry.base_url)
+        return Transport(
+            self.venue.ccxt_id,
+            credentials,
+            base_url=self.entry.base_url,
+            timeout_seconds=self._timeout_seconds,
+        )
 
     async def call(self, call: Call) -> RawReply:
         """Send one request and give the raw reply."""
@@ -61,9 +67,11 @@ class VenueAccount:
 class VenueAccounts:
     """All venue accounts by their inventory key."""
 
-    def __init__(self, inventory: Inventory) -> None:
+    def __init__(self, inventory: Inventory, *, timeout_seconds: float = 10.0) -> None:
         self.inventory = inventory
-        self._accounts = {key: VenueAccount(key, entry) for key, entry in inventory.venues.items()}
+        self._accounts = {
+            key: VenueAccount(key, entry, timeout_seconds=timeout_seconds) for key, entry in inventory.venues.items()
+        }
 
     def __iter__(self) -> Iterator[VenueAccount]:
         return iter(self._accounts.values())

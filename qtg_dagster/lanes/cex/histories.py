@@ -20,9 +20,7 @@ async def withdrawals_by_client_id(
     """Rows with exactly this client id, from the window in which the request can have been taken."""
     start = submitted_at - MARGIN
     window = Window(start, min(start + account.venue.client_id_window, now + MARGIN))
-    rows = account.venue.read_withdrawals(
-        await account.read(account.venue.withdrawal_by_client_id(client_id, window))
-    )
+    rows = account.venue.read_withdrawals(await account.read(account.venue.withdrawal_by_client_id(client_id, window)))
     return _unique(row for row in rows if row.client_id == client_id)
 
 
@@ -30,7 +28,8 @@ async def withdrawals_by_id(account: VenueAccount, withdrawal_id: str, now: date
     """Rows with exactly this id, from the longest window the venue allows."""
     end = now + MARGIN
     window = Window(end - account.venue.history_window + timedelta(seconds=1), end)
-    rows = account.venue.read_withdrawals(await account.read(account.venue.withdrawal_by_id(withdrawal_id, window)))
+    body = await account.read(account.venue.withdrawal_by_id(withdrawal_id, window))
+    rows = account.venue.read_withdrawals(body)
     return _unique(row for row in rows if row.withdrawal_id == withdrawal_id)
 
 

@@ -1,4 +1,4 @@
-"""When may a withdrawal that is nowhere on record be called not executed? Pure rules; absence alone proves nothing."""
+"""When may a withdrawal that is nowhere on record be called not executed? Pure; absence alone is no proof."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ AFTER_EXPIRY = timedelta(seconds=60)
 LOOKUPS_NEEDED = 3
 SPAN_NEEDED = timedelta(minutes=10)
 _BETWEEN_LOOKUPS = timedelta(minutes=5)
+EARLY_LOOK_SECONDS = 20.0
 _REF = "withdrawal_absence"
 
 
@@ -73,13 +74,9 @@ class Absence:
             return False
         return self.lookups >= LOOKUPS_NEEDED and self.last_at - self.first_at >= SPAN_NEEDED
 
-    def seconds_until_next(self, now: datetime, countable_from: datetime) -> float:
-        """When to look again: right after the first countable moment, then every few minutes."""
-        wait = (
-            max(countable_from - now + timedelta(seconds=1), timedelta()) if self.lookups == 0 else _BETWEEN_LOOKUPS
-        )
-        # Earlier looks are cheap and may find the row: never sleep through the whole wait.
-        return min(wait.total_seconds(), 30.0) if self.lookups == 0 else wait.total_seconds()
+    def seconds_until_next(self) -> float:
+        """When to look again: soon while a late row may still turn up, then at the pace of the proof."""
+        return EARLY_LOOK_SECONDS if self.lookups == 0 else _BETWEEN_LOOKUPS.total_seconds()
 
 
 def balance_is_untouched(before: CoinBalance, now: CoinBalance, deposits: Iterable[DepositRow]) -> bool:

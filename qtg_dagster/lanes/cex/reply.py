@@ -59,9 +59,7 @@ class RawReply:
 
     def evidence(self) -> dict[str, Any]:
         """The reply for the journal, redacted and cut."""
-        shown = (
-            redact(self.json) if self.json is not None else redact_text((self.body_text or "")[:_BODY_IN_EVIDENCE])
-        )
+        shown = redact(self.json) if self.json is not None else redact_text((self.body_text or "")[:_BODY_IN_EVIDENCE])
         return {"sent": self.sent, "http_status": self.status, "body": shown, "error": self.error}
 
 

@@ -1,0 +1,54 @@
+"""Exchanges: withdrawals, their progress, deposits and balances, over ccxt's signed HTTP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qtg_dagster.domain.clock import Clock, SystemClock
+from qtg_dagster.domain.errors import ConfigurationError
+from qtg_dagster.executors.registry import ExecutorRegistry
+from qtg_dagster.inventory import Inventory
+from qtg_dagster.lanes.cex.accounts import VenueAccounts
+from qtg_dagster.lanes.cex.balances import VenueBalances
+from qtg_dagster.lanes.cex.deposit_observe import DepositObserve
+from qtg_dagster.lanes.cex.negative_proof import ArrivalWitness
+from qtg_dagster.lanes.cex.withdrawal_action import WithdrawalAction
+from qtg_dagster.lanes.cex.withdrawal_observe import WithdrawalObserve
+
+
+@dataclass(frozen=True, slots=True)
+class CexLane:
+    """The lane's parts that are not executors."""
+
+    accounts: VenueAccounts
+    balance_fetchers: tuple[VenueBalances, ...]
+
+    async def close(self) -> None:
+        """Give all connections back."""
+        await self.accounts.close()
+
+
+def register(
+    executors: ExecutorRegistry,
+    inventory: Inventory,
+    *,
+    clock: Clock | None = None,
+    arrivals: ArrivalWitness | None = None,
+    timeout_seconds: float = 10.0,
+) -> CexLane:
+    """Register the lane's three executors over the inventory's venues.
+
+    Raises `ConfigurationError` for a wire without an adapter, and for `absence_is_proof` without a witness who can
+    say that nothing arrived on the chain.
+    """
+    accounts = VenueAccounts(inventory, timeout_seconds=timeout_seconds)
+    for account in accounts:
+        if account.entry.absence_is_proof and arrivals is None:
+            raise ConfigurationError(
+                f"venues.{account.key}.absence_is_proof needs someone who reads arrivals on chains; set it to false"
+            )
+    time = clock or SystemClock()
+    executors.register("exec.cex.withdrawal_action", WithdrawalAction(accounts, time, arrivals))
+    executors.register("exec.cex.withdrawal_observe", WithdrawalObserve(accounts, time))
+    executors.register("exec.cex.deposit_observe", DepositObserve(accounts, time))
+    return CexLane(accounts, tuple(VenueBalances(account, time) for account in accounts))

@@ -1,0 +1,252 @@
+"""exec.cex.withdrawal_action: asks a venue for a withdrawal, once an attempt, and finds out if it was taken."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from qtg_dagster.domain.canonical import canonical_json
+from qtg_dagster.domain.clock import Clock
+from qtg_dagster.domain.contract import (
+    ExecutionContext,
+    ExecutionResult,
+    HealthReport,
+    PreparedAction,
+    ResultStatus,
+    payload_hash,
+)
+from qtg_dagster.domain.errors import Conflict, InvalidInput, QtgError
+from qtg_dagster.domain.plans import RiskControls
+from qtg_dagster.lanes.cex.accounts import VenueAccounts
+from qtg_dagster.lanes.cex.answers import FAILED_LOOK_SECONDS, lookup_failed, not_now, observing, refused
+from qtg_dagster.lanes.cex.health import venues_health
+from qtg_dagster.lanes.cex.negative_proof import ArrivalWitness
+from qtg_dagster.lanes.cex.orders import Withdrawal, withdrawal_of
+from qtg_dagster.lanes.cex.outcome import Outcome, Verdict, decide
+from qtg_dagster.lanes.cex.reply import LookupFailed
+from qtg_dagster.lanes.cex.venue import Order
+from qtg_dagster.lanes.cex.withdrawal_preflight import check_withdrawal, wallet_balance
+from qtg_dagster.lanes.cex.withdrawal_recovery import (
+    BALANCE_BEFORE,
+    EXPIRES_AT,
+    PREPARED_AT,
+    AbsenceJudge,
+    Attempt,
+    balance_refs,
+    look_up,
+    not_prepared,
+    withdrawal_refs,
+)
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncSession
+
+PREPARED_FOR = timedelta(seconds=60)
+_REMEMBERED_SUBMITS = 10_000
+_LONG_MISSING = timedelta(minutes=30)
+
+
+class WithdrawalAction:
+    """Withdraws from a venue account. `config`: venue, asset, chain, amount, destination, memo?, max_fee?"""
+
+    def __init__(self, accounts: VenueAccounts, clock: Clock, witness: ArrivalWitness | None = None) -> None:
+        self._accounts = accounts
+        self._clock = clock
+        self._absence = AbsenceJudge(clock, witness)
+        self._submitted: OrderedDict[str, None] = OrderedDict()
+
+    @property
+    def submit_grace_seconds(self) -> float:
+        """How long an unanswered request is left alone before its first look-up."""
+        return self._accounts.settle_seconds
+
+    async def preflight(self, context: ExecutionContext) -> ExecutionResult | None:
+        """Status, permission, network, amount, memo, address, allowlist, balance and clock; reads only."""
+        try:
+            withdrawal = withdrawal_of(context, self._accounts)
+            return await check_withdrawal(withdrawal, _controls(context), self._clock)
+        except InvalidInput as problem:
+            return refused(problem)
+        except LookupFailed as problem:
+            wait = problem.retry_after_seconds or FAILED_LOOK_SECONDS
+            return not_now("VENUE_UNREADABLE", str(problem), retry_after_seconds=wait)
+
+    async def prepare(self, context: ExecutionContext) -> PreparedAction:
+        """Fix the request's content, and note what the wallet holds before it. Raises `LookupFailed`."""
+        withdrawal = withdrawal_of(context, self._accounts)
+        balance = await wallet_balance(withdrawal.account, withdrawal.order.coin)
+        now = self._clock.now()
+        return PreparedAction.of(
+            action_type=context.action_type,
+            payload_format=withdrawal.account.venue.payload_format,
+            payload=_payload(withdrawal),
+            expires_at=now + PREPARED_FOR,
+            provider_refs={
+                "withdrawal_client_id": withdrawal.order.client_id,
+                "withdrawal_amount": withdrawal.order.amount,
+                PREPARED_AT: now.isoformat(),
+                EXPIRES_AT: (now + PREPARED_FOR).isoformat(),
+                BALANCE_BEFORE: balance_refs(balance),
+            },
+        )
+
+    async def submit(
+        self,
+        context: ExecutionContext,
+        prepared: PreparedAction,
+        session: AsyncSession | None = None,  # noqa: ARG002 - the contract's signature
+    ) -> ExecutionResult:
+        """Send the prepared request once. A second call for one attempt sends nothing and answers UNKNOWN."""
+        client_id = str(prepared.provider_refs.get("withdrawal_client_id"))
+        if client_id in self._submitted:
+            return _second_submit(client_id)
+        now = self._clock.now()
+        try:
+            withdrawal = withdrawal_of(context, self._accounts)
+            order = _verified_order(withdrawal, prepared, now)
+            self._remember(order.client_id)
+            reply = await withdrawal.account.call(withdrawal.account.venue.submit(order, now))
+        except QtgError as problem:  # raised before sending, and only then
+            self._submitted.pop(client_id, None)
+            return not_now("NOT_SENDABLE", str(problem), retry_after_seconds=0)
+        outcome = decide(reply, withdrawal.account.venue.submit_rules)
+        evidence = {"rule": outcome.reason, "client_id": client_id, "sent_at": now.isoformat(), **reply.evidence()}
+        if outcome.verdict is Verdict.NOT_SENT:
+            self._submitted.pop(client_id, None)
+        if outcome.verdict is Verdict.REJECTED and outcome.confirm_first:
+            return await self._confirmed_refusal(context, withdrawal, prepared, outcome, evidence)
+        return _result(withdrawal, outcome, evidence, reply.retry_after_seconds)
+
+    async def observe(self, context: ExecutionContext) -> ExecutionResult:
+        """COMPLETED once the withdrawal is on the venue's record; an empty look-up is no evidence of anything."""
+        withdrawal = withdrawal_of(context, self._accounts)
+        attempt = Attempt.of(context, withdrawal.order.coin)
+        if attempt is None:
+            return not_prepared()
+        now = self._clock.now()
+        try:
+            found = await look_up(withdrawal, attempt, now)
+        except LookupFailed as problem:
+            return lookup_failed(ResultStatus.OBSERVING, problem)
+        if found is not None:
+            return found
+        evidence = {"client_id": withdrawal.order.client_id, "rows": []}
+        if now - attempt.prepared_at > _LONG_MISSING:
+            return observing(evidence, code="NOT_ON_RECORD", message="accepted long ago and not on record", after=60)
+        return observing(evidence)
+
+    async def recover(
+        self,
+        context: ExecutionContext,
+        session: AsyncSession | None = None,  # noqa: ARG002 - the contract's signature
+    ) -> ExecutionResult:
+        """Look the client id up: on record, proven absent, or still UNKNOWN with the time of the next look."""
+        withdrawal = withdrawal_of(context, self._accounts)
+        attempt = Attempt.of(context, withdrawal.order.coin)
+        if attempt is None:
+            return not_prepared()
+        try:
+            found = await look_up(withdrawal, attempt, self._clock.now())
+            return found if found is not None else await self._absence.judge(context, withdrawal, attempt)
+        except LookupFailed as problem:
+            return lookup_failed(ResultStatus.UNKNOWN, problem)
+
+    async def health(self) -> HealthReport | None:
+        """System status and a signed request that changes nothing, at every venue."""
+        return await venues_health(self._accounts)
+
+    def _remember(self, client_id: str) -> None:
+        self._submitted[client_id] = None
+        while len(self._submitted) > _REMEMBERED_SUBMITS:
+            self._submitted.popitem(last=False)
+
+    async def _confirmed_refusal(
+        self,
+        context: ExecutionContext,
+        withdrawal: Withdrawal,
+        prepared: PreparedAction,
+        outcome: Outcome,
+        evidence: dict[str, Any],
+    ) -> ExecutionResult:
+        """A copy of an accepted request, replayed on the way, is refused like this too: look before believing."""
+        attempt = Attempt.of(context.model_copy(update={"prepared": prepared}), withdrawal.order.coin)
+        assert attempt is not None  # noqa: S101 - `prepared` is given
+        try:
+            found = await look_up(withdrawal, attempt, self._clock.now())
+        except LookupFailed as problem:
+            unproven = Outcome(Verdict.UNKNOWN, f"refused, and not confirmed: {problem}", None, outcome.error_code)
+            return _result(withdrawal, unproven, evidence, problem.retry_after_seconds)
+        if found is None:
+            return _result(withdrawal, outcome, {**evidence, "confirmed": "not on record"}, None)
+        # `submit` may not answer FAILED: whatever was found is read again by `recover`.
+        return found if found.status is ResultStatus.COMPLETED else _as_unknown(found)
+
+
+def _controls(context: ExecutionContext) -> RiskControls:
+    try:
+        return RiskControls.model_validate(context.risk_controls)
+    except ValidationError as error:
+        raise InvalidInput("risk_controls", str(error.errors()[0]["msg"]), "Correct the template.") from None
+
+
+def _payload(withdrawal: Withdrawal) -> str:
+    order = withdrawal.order
+    body = {
+        "venue": withdrawal.account.key,
+        "coin": order.coin,
+        "network": order.network,
+        "address": order.address,
+        "amount": order.amount,
+        "client_id": order.client_id,
+        "memo": order.memo,
+    }
+    return canonical_json(body)
+
+
+def _verified_order(withdrawal: Withdrawal, prepared: PreparedAction, now: datetime) -> Order:
+    """The prepared order; raises `Conflict` unless it is fresh, whole and what this node would withdraw."""
+    if prepared.expires_at is None or now >= prepared.expires_at:
+        raise Conflict("the prepared withdrawal is too old to send: prepare it again")
+    if payload_hash(prepared.payload) != prepared.payload_hash:
+        raise Conflict("the prepared withdrawal does not match its hash: it was changed after it was prepared")
+    if prepared.payload != _payload(withdrawal):
+        raise Conflict("the prepared withdrawal is not what this node withdraws now")
+    body = json.loads(prepared.payload)
+    return Order(**{name: value for name, value in body.items() if name != "venue"})
+
+
+def _second_submit(client_id: str) -> ExecutionResult:
+    return ExecutionResult(
+        status=ResultStatus.UNKNOWN,
+        error_code="ALREADY_SUBMITTED",
+        error_message="this attempt was submitted before; nothing was sent again, look it up",
+        evidence={"client_id": client_id, "sent": False},
+    )
+
+
+def _as_unknown(found: ExecutionResult) -> ExecutionResult:
+    return found.model_copy(update={"status": ResultStatus.UNKNOWN, "retry_after_seconds": 0})
+
+
+def _result(
+    withdrawal: Withdrawal, outcome: Outcome, evidence: dict[str, Any], retry_after: float | None
+) -> ExecutionResult:
+    if outcome.verdict is Verdict.ACCEPTED and outcome.withdrawal_id is not None:
+        refs = withdrawal_refs(withdrawal, outcome.withdrawal_id)
+        return ExecutionResult(status=ResultStatus.ACCEPTED, provider_refs=refs, evidence=evidence)
+    status = ResultStatus.UNKNOWN
+    if outcome.verdict in (Verdict.NOT_SENT, Verdict.REJECTED):
+        status = ResultStatus(outcome.verdict.value)
+    hint = {"exchange_withdrawal_id_hint": outcome.withdrawal_id} if outcome.withdrawal_id else {}
+    return ExecutionResult(
+        status=status,
+        provider_refs=hint,
+        error_code=outcome.error_code,
+        error_message=outcome.reason,
+        retry_after_seconds=retry_after,
+        evidence=evidence,
+    )

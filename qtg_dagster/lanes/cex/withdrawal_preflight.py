@@ -1,0 +1,158 @@
+"""Everything that can be known to be wrong with a withdrawal before it is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from qtg_dagster.domain.amounts import plain_decimal
+from qtg_dagster.domain.clock import Clock
+from qtg_dagster.domain.contract import ExecutionResult
+from qtg_dagster.domain.errors import InvalidInput
+from qtg_dagster.domain.plans import RiskControls
+from qtg_dagster.domain.risk import check_amount, check_destination
+from qtg_dagster.lanes.cex.accounts import VenueAccount
+from qtg_dagster.lanes.cex.answers import not_now
+from qtg_dagster.lanes.cex.orders import Withdrawal
+from qtg_dagster.lanes.cex.venue import CoinBalance, NetworkRules
+
+MAX_SKEW = timedelta(seconds=1)
+_RETRY_SECONDS = 60.0
+
+
+async def check_withdrawal(withdrawal: Withdrawal, controls: RiskControls, clock: Clock) -> ExecutionResult | None:
+    """None when nothing speaks against it; "not now" for what passes by itself.
+
+    Raises `InvalidInput` for what does not, and `LookupFailed` when the venue cannot be asked. Reads only.
+    """
+    check_amount(controls, withdrawal.amount, field="config.amount")
+    check_destination(controls, withdrawal.config.destination, field="config.destination")
+    account = withdrawal.account
+    status, permission, networks, balance, skew = await asyncio.gather(
+        account.read(account.venue.system_status()),
+        account.read(account.venue.permissions()),
+        account.read(account.venue.networks()),
+        wallet_balance(account, withdrawal.order.coin),
+        clock_skew(account, clock),
+    )
+    problem = account.venue.read_permission_problem(permission)
+    if problem is not None:
+        raise InvalidInput(f"venues.{account.key}.api_key", problem, "Use a key with the permission.")
+    rules = network_rules(withdrawal, account.venue.read_networks(networks, withdrawal.order.coin))
+    check_amount_rules(withdrawal, rules)
+    check_memo(withdrawal, rules)
+    check_address(withdrawal, rules)
+    check_balance(withdrawal, rules, balance)
+    return _passing_problem(account, account.venue.read_system_problem(status), rules, skew)
+
+
+def _passing_problem(
+    account: VenueAccount, maintenance: str | None, rules: NetworkRules, skew: timedelta
+) -> ExecutionResult | None:
+    if maintenance is not None:
+        return not_now("VENUE_DOWN", f"{account.key}: {maintenance}", retry_after_seconds=_RETRY_SECONDS)
+    if not rules.withdraw_enabled:
+        message = f"{account.key}: withdrawals on {rules.network} are suspended"
+        return not_now("NETWORK_SUSPENDED", message, retry_after_seconds=_RETRY_SECONDS)
+    if skew > MAX_SKEW:
+        message = f"this clock and {account.key}'s differ by {skew.total_seconds():.1f} s; synchronise this machine"
+        return not_now("CLOCK_SKEW", message, retry_after_seconds=_RETRY_SECONDS)
+    return None
+
+
+async def wallet_balance(account: VenueAccount, coin: str) -> CoinBalance:
+    """The coin in the wallet that withdrawals are paid from; zero when the venue lists none."""
+    for balance in account.venue.read_balances(await account.read(account.venue.balances())):
+        if balance.coin == coin:
+            return balance
+    return CoinBalance(coin, Decimal(0), Decimal(0), Decimal(0))
+
+
+async def clock_skew(account: VenueAccount, clock: Clock) -> timedelta:
+    """How far the venue's clock is surely off ours; the time of the request itself is given the benefit."""
+    asked_at = clock.now()
+    theirs = account.venue.read_server_time(await account.read(account.venue.server_time()))
+    return skew_beyond(theirs, asked_at, clock.now())
+
+
+def skew_beyond(theirs: datetime, asked_at: datetime, answered_at: datetime) -> timedelta:
+    """Distance of a server's time from the interval in which it was asked."""
+    return max(asked_at - theirs, theirs - answered_at, timedelta())
+
+
+def network_rules(withdrawal: Withdrawal, listed: tuple[NetworkRules, ...]) -> NetworkRules:
+    """The rules of the order's network; raises `InvalidInput` for a network the venue does not list."""
+    for rules in listed:
+        if rules.network == withdrawal.order.network:
+            return rules
+    known = ", ".join(rules.network for rules in listed) or "none"
+    raise InvalidInput(
+        "config.chain",
+        f"{withdrawal.account.key} has no network {withdrawal.order.network!r} for {withdrawal.order.coin}",
+        f"Name one of {known} in the inventory's venues.{withdrawal.account.key}.networks.",
+    )
+
+
+def check_amount_rules(withdrawal: Withdrawal, rules: NetworkRules) -> None:
+    """Raise `InvalidInput` for an amount that the venue would refuse, or would quietly cut."""
+    asked = Decimal(withdrawal.order.amount)
+    if asked % rules.step != 0:
+        lower = asked - asked % rules.step
+        fix = f"Give {plain_decimal(lower)}." if lower > 0 else f"Give at least {plain_decimal(rules.step)}."
+        raise InvalidInput("config.amount", f"{plain_decimal(asked)} is no multiple of {rules.step:f}", fix)
+    if asked < rules.minimum:
+        raise InvalidInput(
+            "config.amount", f"{plain_decimal(asked)} is below the minimum", f"Give at least {rules.minimum:f}."
+        )
+    if rules.maximum is not None and asked > rules.maximum:
+        raise InvalidInput(
+            "config.amount", f"{plain_decimal(asked)} is above the maximum", f"Give at most {rules.maximum:f}."
+        )
+    if withdrawal.account.venue.amount_includes_fee and asked <= rules.fee:
+        raise InvalidInput("config.amount", f"the fee of {rules.fee:f} would eat it all", "Give more than the fee.")
+    ceiling = withdrawal.config.max_fee
+    if ceiling is not None and rules.fee > Decimal(ceiling):
+        raise InvalidInput(
+            "config.max_fee",
+            f"the fee is {rules.fee:f}, the ceiling {ceiling}",
+            "Wait, or raise the ceiling by review.",
+        )
+
+
+def check_memo(withdrawal: Withdrawal, rules: NetworkRules) -> None:
+    """Raise `InvalidInput` for a memo that is missing, unwanted or misspelt. Memos are text: 007 is not 7."""
+    memo = withdrawal.order.memo
+    if memo is None:
+        if rules.memo_required and not withdrawal.memo_waived:
+            raise InvalidInput(
+                "config.memo",
+                f"{rules.network} needs a memo or tag",
+                'Give the destination\'s memo, or say outright that it has none with "no-memo".',
+            )
+        return
+    if not rules.memo_allowed:
+        raise InvalidInput("config.memo", f"{rules.network} knows no memo", "Remove the memo.")
+    if rules.memo_pattern and not re.fullmatch(rules.memo_pattern, memo):
+        raise InvalidInput("config.memo", f"{memo!r} is no memo of {rules.network}", "Correct the memo.")
+
+
+def check_address(withdrawal: Withdrawal, rules: NetworkRules) -> None:
+    """Raise `InvalidInput` for a destination that does not look like an address of the network."""
+    address = withdrawal.order.address
+    if rules.address_pattern and not re.fullmatch(rules.address_pattern, address):
+        raise InvalidInput("config.destination", f"{address} is no address of {rules.network}", "Correct it.")
+
+
+def check_balance(withdrawal: Withdrawal, rules: NetworkRules, balance: CoinBalance) -> None:
+    """Raise `InvalidInput` when the wallet cannot pay for the amount, and for the fee where it comes on top."""
+    needed = Decimal(withdrawal.order.amount)
+    if not withdrawal.account.venue.amount_includes_fee:
+        needed += rules.fee
+    if balance.free < needed:
+        raise InvalidInput(
+            "config.amount",
+            f"{withdrawal.account.key} has {balance.free:f} {balance.coin} free and {needed:f} is needed",
+            "Fund the account or give a smaller amount.",
+        )

@@ -1,0 +1,166 @@
+"""What became of a withdrawal request: found on record by its client id, proven absent, or still unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from qtg_dagster.domain.clock import Clock
+from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, ResultStatus
+from qtg_dagster.domain.redaction import redact
+from qtg_dagster.lanes.cex.answers import for_operator
+from qtg_dagster.lanes.cex.histories import deposits_since, withdrawals_by_client_id
+from qtg_dagster.lanes.cex.matching import differences, transaction_hash
+from qtg_dagster.lanes.cex.negative_proof import AFTER_EXPIRY, Absence, ArrivalWitness, balance_is_untouched
+from qtg_dagster.lanes.cex.orders import Withdrawal
+from qtg_dagster.lanes.cex.venue import CoinBalance, RowState, WithdrawalRow
+from qtg_dagster.lanes.cex.withdrawal_preflight import wallet_balance
+
+PREPARED_AT = "withdrawal_prepared_at"
+EXPIRES_AT = "withdrawal_expires_at"
+BALANCE_BEFORE = "withdrawal_balance_before"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """When one attempt can have been sent, and what the wallet held before."""
+
+    prepared_at: datetime
+    expires_at: datetime
+    balance_before: CoinBalance
+
+    @classmethod
+    def of(cls, context: ExecutionContext, coin: str) -> Attempt | None:
+        """What `prepare` wrote down for this attempt; None when it was never prepared."""
+        if context.prepared is None:
+            return None
+        refs = context.prepared.provider_refs
+        before = refs[BALANCE_BEFORE]
+        return cls(
+            datetime.fromisoformat(refs[PREPARED_AT]),
+            datetime.fromisoformat(refs[EXPIRES_AT]),
+            CoinBalance(coin, Decimal(before["free"]), Decimal(before["locked"]), Decimal(before["withdrawing"])),
+        )
+
+
+def balance_refs(balance: CoinBalance) -> dict[str, str]:
+    """A balance as refs keep it."""
+    return {"free": f"{balance.free:f}", "locked": f"{balance.locked:f}", "withdrawing": f"{balance.withdrawing:f}"}
+
+
+def not_prepared() -> ExecutionResult:
+    """Nothing is known to look for."""
+    return for_operator("NOT_PREPARED", "this attempt has no prepared action: look at the venue by hand", {})
+
+
+def withdrawal_refs(withdrawal: Withdrawal, withdrawal_id: str) -> dict[str, Any]:
+    """What later nodes need to follow this withdrawal."""
+    return {
+        "exchange_withdrawal_id": withdrawal_id,
+        "withdrawal_client_id": withdrawal.order.client_id,
+        "withdrawal_amount": withdrawal.order.amount,
+    }
+
+
+async def look_up(withdrawal: Withdrawal, attempt: Attempt, now: datetime) -> ExecutionResult | None:
+    """What the venue's record says of this withdrawal; None when it is not on record. Raises `LookupFailed`."""
+    account, client_id = withdrawal.account, withdrawal.order.client_id
+    rows = await withdrawals_by_client_id(account, client_id, attempt.prepared_at, now)
+    return judge_rows(withdrawal, rows)
+
+
+def judge_rows(withdrawal: Withdrawal, rows: tuple[WithdrawalRow, ...]) -> ExecutionResult | None:
+    """The verdict of the rows that carry our client id; a row that contradicts the order is for a person."""
+    if not rows:
+        return None
+    evidence = {"client_id": withdrawal.order.client_id, "rows": [redact(row.raw) for row in rows]}
+    if len(rows) > 1:
+        return for_operator("SEVERAL_ON_RECORD", f"{len(rows)} withdrawals carry one client id", evidence)
+    row = rows[0]
+    wrong = differences(withdrawal.order, row, withdrawal.account.venue)
+    if wrong:
+        return for_operator("OTHER_ON_RECORD", f"the row of our client id differs in {', '.join(wrong)}", evidence)
+    if row.state in (RowState.FAILED, RowState.CANCELLED):
+        return _undone(withdrawal, row, evidence)
+    return ExecutionResult(
+        status=ResultStatus.COMPLETED,
+        provider_refs=withdrawal_refs(withdrawal, row.withdrawal_id),
+        evidence={**evidence, "venue_status": row.raw_status, "status_listed": row.status_listed},
+    )
+
+
+def _undone(withdrawal: Withdrawal, row: WithdrawalRow, evidence: Mapping[str, Any]) -> ExecutionResult:
+    if transaction_hash(withdrawal.config.chain, row.tx_id) is not None:
+        return for_operator("FAILED_WITH_TRANSACTION", "called failed, and it has a transaction", evidence)
+    return ExecutionResult(
+        status=ResultStatus.FAILED,
+        provider_refs=withdrawal_refs(withdrawal, row.withdrawal_id),
+        error_code=f"WITHDRAWAL_{row.state}",
+        error_message=f"{withdrawal.account.key} gave the funds back (status {row.raw_status})",
+        evidence=dict(evidence),
+    )
+
+
+class AbsenceJudge:
+    """Decides, for a withdrawal that is not on record, whether that proves that it was not executed."""
+
+    def __init__(self, clock: Clock, witness: ArrivalWitness | None) -> None:
+        self._clock = clock
+        self._witness = witness
+
+    async def judge(self, context: ExecutionContext, withdrawal: Withdrawal, attempt: Attempt) -> ExecutionResult:
+        """FAILED with all of the proof, else UNKNOWN with the count so far. Raises `LookupFailed`."""
+        now = self._clock.now()
+        countable_from = attempt.expires_at + withdrawal.account.venue.request_lifetime + AFTER_EXPIRY
+        absence = Absence.from_refs(context.node_refs, withdrawal.order.client_id).seen_again(now, countable_from)
+        evidence = {
+            "client_id": withdrawal.order.client_id,
+            "rows": [],
+            "lookups": absence.lookups,
+            "lookups_count_from": countable_from.isoformat(),
+        }
+        if not absence.is_long_enough:
+            return _still_unknown(absence, evidence)
+        missing = await self._missing_proof(withdrawal, attempt, evidence)
+        if missing is None:
+            return ExecutionResult(
+                status=ResultStatus.FAILED,
+                provider_refs=absence.to_refs(),
+                error_code="NOT_EXECUTED",
+                error_message=f"{withdrawal.account.key} never took this withdrawal",
+                evidence=evidence,
+            )
+        answer = for_operator("NOT_ON_RECORD", missing, evidence)
+        return answer.model_copy(update={"provider_refs": absence.to_refs()})
+
+    async def _missing_proof(self, withdrawal: Withdrawal, attempt: Attempt, evidence: dict[str, Any]) -> str | None:
+        account, config = withdrawal.account, withdrawal.config
+        if not account.entry.absence_is_proof or self._witness is None:
+            return f"not on record, and venues.{account.key}.absence_is_proof is off: look at the venue by hand"
+        since = attempt.prepared_at
+        balance = await wallet_balance(account, withdrawal.order.coin)
+        deposits = await deposits_since(account, withdrawal.order.coin, since, self._clock.now())
+        evidence["balance_before"], evidence["balance"] = balance_refs(attempt.balance_before), balance_refs(balance)
+        if not balance_is_untouched(attempt.balance_before, balance, deposits):
+            return "not on record, but the wallet holds less than before: something left it"
+        arrived = await self._witness.arrived(
+            chain=config.chain, asset=config.asset, destination=config.destination, since=since
+        )
+        evidence["arrived"] = list(arrived)
+        if any(Decimal(amount) <= withdrawal.amount.to_decimal() for amount in arrived):
+            return "not on record, but the destination received the asset since"
+        return None
+
+
+def _still_unknown(absence: Absence, evidence: Mapping[str, Any]) -> ExecutionResult:
+    return ExecutionResult(
+        status=ResultStatus.UNKNOWN,
+        provider_refs=absence.to_refs(),
+        error_code="NOT_ON_RECORD_YET",
+        error_message="not on the venue's record so far, which proves nothing yet",
+        retry_after_seconds=absence.seconds_until_next(),
+        evidence=dict(evidence),
+    )
