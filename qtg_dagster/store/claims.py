@@ -86,8 +86,7 @@ async def _claim(database: Database, name: str, runner: Runner, **parameters: ob
     async with database.transaction() as transaction:
         rows = (await transaction.execute(statement(name), bound)).all()
     return [
-        Claim(row.node_id, row.request_id, runner.runner_id, row.claim_epoch, NodeState(row.node_state))
-        for row in rows
+        Claim(row.node_id, row.request_id, runner.runner_id, row.claim_epoch, NodeState(row.node_state)) for row in rows
     ]
 
 

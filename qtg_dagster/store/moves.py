@@ -12,7 +12,7 @@ from qtg_dagster.domain.canonical import digest
 from qtg_dagster.domain.contract import PreparedAction
 from qtg_dagster.domain.errors import StaleClaim
 from qtg_dagster.domain.journal import AttemptOutcome, CallbackEvent, StepKind
-from qtg_dagster.domain.progress import Advance, advance
+from qtg_dagster.domain.progress import Advance, advance_after_completion
 from qtg_dagster.domain.redaction import redact
 from qtg_dagster.domain.states import FINAL_REQUEST_STATES, NodeState, RequestState, check_node_move
 from qtg_dagster.faults import FaultPoint, fault_point
@@ -124,7 +124,7 @@ async def _consequences(transaction: AsyncConnection, work: Work, move: Move) ->
     row = (await transaction.execute(statement("lock_movement"), {"request_id": work.claim.request_id})).one()
     states = {key: NodeState(state) for key, state in row.node_states.items()}
     states[work.node.node_key] = move.to_state
-    found = advance(work.plan, states)
+    found = advance_after_completion(work.plan, states)
     current = RequestState(row.request_state)
     unchanged = found.request_state is current or current in FINAL_REQUEST_STATES
     return Advance(ready=found.ready, request_state=None if unchanged else found.request_state)

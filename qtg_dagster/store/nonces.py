@@ -80,9 +80,7 @@ class NonceLedger:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def reserve(
-        self, *, chain: str, sender: str, request_node_id: str, attempt_no: int, chain_nonce: int
-    ) -> int:
+    async def reserve(self, *, chain: str, sender: str, request_node_id: str, attempt_no: int, chain_nonce: int) -> int:
         """The nonce this attempt is to use; asking again for the same attempt gives the same nonce.
 
         `chain_nonce` is the sender's count in the latest block: nothing below it is ever given out.

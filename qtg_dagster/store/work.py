@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -49,6 +49,10 @@ class Work:
     database_now: datetime
     siblings: dict[str, Sibling]
     prepared: PreparedAction | None
+
+    def in_state(self, state: NodeState) -> Work:
+        """This work after a move of ours that the database has confirmed."""
+        return replace(self, node_state=state)
 
     @property
     def node_states(self) -> dict[str, NodeState]:

@@ -41,7 +41,5 @@ evm_nonce_reservation = Table(
         unique=True,
         postgresql_where=text("reservation_state <> 'RELEASED'"),
     ),
-    Index(
-        "ix_evm_nonce_reservation_reserved", "reserved_at", postgresql_where=text("reservation_state = 'RESERVED'")
-    ),
+    Index("ix_evm_nonce_reservation_reserved", "reserved_at", postgresql_where=text("reservation_state = 'RESERVED'")),
 )

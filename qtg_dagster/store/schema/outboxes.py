@@ -16,9 +16,7 @@ movement_callback_outbox = Table(
     words("event_type"),
     document("payload"),
     words("callback_url"),
-    Column(
-        "callback_timestamp", BigInteger, nullable=False, server_default=text("extract(epoch from now())::bigint")
-    ),
+    Column("callback_timestamp", BigInteger, nullable=False, server_default=text("extract(epoch from now())::bigint")),
     Column("callback_nonce", UUID(as_uuid=False), nullable=False, server_default=text("gen_random_uuid()")),
     Column("status", words("status").type, nullable=False, server_default=text("'pending'")),
     Column("attempts", Integer, nullable=False, server_default=text("0")),

@@ -1,0 +1,1 @@
+"""Durable movement of funds: plain async Python over the database and the executors. Knows nothing of Dagster."""

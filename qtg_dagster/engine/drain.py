@@ -1,0 +1,266 @@
+"""Hot drains: one process works many nodes of one kind at once, for as long as there is work and budget.
+
+A drain owns its work by the lock of its runner's session. It stops taking work when it loses that session, when it
+is asked to stop, when its budget is spent and a successor waits, and when nothing has come for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import psycopg
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
+from qtg_dagster.domain.errors import StaleClaim
+from qtg_dagster.domain.observation import error_backoff
+from qtg_dagster.engine.dispatch import dispatch_node
+from qtg_dagster.engine.observe import observe_node
+from qtg_dagster.engine.parts import Engine
+from qtg_dagster.engine.recover import claim_unknown_nodes, recover_node
+from qtg_dagster.engine.wakeups import Wakeups
+from qtg_dagster.faults import FaultPoint, fault_point
+from qtg_dagster.store.backlog import count_backlog
+from qtg_dagster.store.claims import Claim, claim_due_observations, claim_ready, release
+from qtg_dagster.store.heartbeats import beat
+from qtg_dagster.store.runners import Runner, RunnerIdentity
+from qtg_dagster.store.slots import successor_waits, take_slot
+
+log = structlog.get_logger("qtg.drain")
+
+#: Seconds between two heartbeats and two looks at who else is there.
+HEARTBEAT_SECONDS = 5.0
+
+
+class DrainKind(StrEnum):
+    """What a drain works on; the values name jobs, wake-ups and slots."""
+
+    DISPATCH = "dispatch"
+    OBSERVE = "observe"
+    RECOVER = "recover"
+
+
+#: The runtime reference's names of the workers.
+WORKER_NAMES = {
+    DrainKind.DISPATCH: "node_dispatcher",
+    DrainKind.OBSERVE: "node_observer",
+    DrainKind.RECOVER: "node_recovery",
+}
+_WORK: dict[DrainKind, Callable[[Engine, Claim], Awaitable[None]]] = {
+    DrainKind.DISPATCH: dispatch_node,
+    DrainKind.OBSERVE: observe_node,
+    DrainKind.RECOVER: recover_node,
+}
+
+
+@dataclass
+class DrainReport:
+    """What a drain did, for the run's page."""
+
+    kind: DrainKind
+    runner_id: int = 0
+    nodes: int = 0
+    errors: int = 0
+    ended_because: str = ""
+    settled_requests: set[str] = field(default_factory=set)
+
+
+class Drain:
+    """One drain of one kind. `stop` may be called from a signal handler."""
+
+    def __init__(self, engine: Engine, kind: DrainKind, *, dagster_run_id: str | None = None) -> None:
+        self._engine = engine
+        self._kind = kind
+        self._identity = RunnerIdentity(kind, engine.settings.network_class, dagster_run_id)
+        self._stop = asyncio.Event()
+        self._stop_reason = ""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._started = self._last_work = time.monotonic()
+        self._consecutive_errors = 0
+        self._looked_around = self._last_beat = float("-inf")
+        self._owed: list[Claim] = []
+        self.report = DrainReport(kind)
+
+    def stop(self, reason: str) -> None:
+        """Take no more work, finish what is in flight, end."""
+        self._stop_reason = self._stop_reason or reason
+        self._stop.set()
+
+    async def run(self) -> DrainReport:
+        """Wait for the slot (a present drain lets go when it sees us), then work until there is a reason to end."""
+        async with (
+            Runner(self._engine.database, self._identity) as runner,
+            Wakeups(self._engine.database, self._kind) as wakeups,
+        ):
+            self.report.runner_id = runner.runner_id
+            if not await self._take_slot(runner):
+                self.report.ended_because = self._stop_reason
+                return self.report
+            self._started = self._last_work = time.monotonic()
+            log.info("drain works", kind=self._kind, runner=runner.runner_id)
+            try:
+                self.report.ended_because = await self._work(runner, wakeups)
+            finally:
+                await self._finish_in_flight()
+            log.info("drain ends", kind=self._kind, runner=runner.runner_id, because=self.report.ended_because)
+        return self.report
+
+    async def _take_slot(self, runner: Runner) -> bool:
+        """True when the slot is ours, False when asked to stop while waiting for it."""
+        taking = asyncio.create_task(take_slot(runner))
+        stopping = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({taking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not taking.done():
+            taking.cancel()
+            await asyncio.gather(taking, return_exceptions=True)
+            return False
+        taking.result()
+        return True
+
+    async def _work(self, runner: Runner, wakeups: Wakeups) -> str:
+        while True:
+            reason = await self._reason_to_end(runner)
+            if reason:
+                return reason
+            wakeups.event.clear()
+            taken = await self._pass(runner)
+            free = self._engine.settings.drain_concurrency - len(self._tasks)
+            if taken and free > 0:
+                continue
+            await self._wait(wakeups, free)
+
+    async def _pass(self, runner: Runner) -> int:
+        """Claim what there is room for and start on it. A failing pass counts up and backs off."""
+        started = time.monotonic()
+        free = self._engine.settings.drain_concurrency - len(self._tasks)
+        try:
+            await self._release_owed()
+            claims = await self._claim(runner, free) if free > 0 else []
+        except (SQLAlchemyError, OSError) as error:
+            self._consecutive_errors += 1
+            self.report.errors += 1
+            log.exception("pass failed", kind=self._kind, consecutive_errors=self._consecutive_errors)
+            await self._beat(started, 0, error)
+            await self._sleep(max(error_backoff(self._consecutive_errors), self._engine.settings.drain_poll_seconds))
+            return 0
+        self._consecutive_errors = 0
+        for claim in claims:
+            task = asyncio.create_task(self._work_one(claim), name=f"{self._kind} {claim.node_id}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        if claims:
+            self._last_work = time.monotonic()
+            self.report.nodes += len(claims)
+        await self._beat(started, len(claims), None)
+        return len(claims)
+
+    async def _claim(self, runner: Runner, free: int) -> list[Claim]:
+        match self._kind:
+            case DrainKind.DISPATCH:
+                claims = await claim_ready(self._engine.database, runner, free)
+                fault_point(FaultPoint.CLAIM_COMMIT)
+            case DrainKind.OBSERVE:
+                claims = await claim_due_observations(self._engine.database, runner, free)
+                fault_point(FaultPoint.OBSERVE_CLAIM)
+            case DrainKind.RECOVER:
+                claims = await claim_unknown_nodes(self._engine, runner)
+        return claims
+
+    async def _work_one(self, claim: Claim) -> None:
+        try:
+            await _WORK[self._kind](self._engine, claim)
+        except Exception:
+            self.report.errors += 1
+            log.exception("node not worked", kind=self._kind, node=claim.node_id)
+            await self._give_back(claim)
+        else:
+            self.report.settled_requests.add(claim.request_id)
+
+    async def _give_back(self, claim: Claim) -> None:
+        """A node whose work failed in us, not in its provider, may be claimed again at once."""
+        self._owed.append(claim)
+        try:
+            await self._release_owed()
+        except (SQLAlchemyError, OSError):
+            log.exception("claim not given back yet", node=claim.node_id)
+
+    async def _release_owed(self) -> None:
+        """Release what could not be released before: a live runner's claim would keep everyone else away."""
+        if self._owed:
+            owed = list(self._owed)
+            await release(self._engine.database, owed)
+            self._owed = [claim for claim in self._owed if claim not in owed]
+
+    async def _wait(self, wakeups: Wakeups, free: int) -> None:
+        """Until woken, stopped, the poll is due, or (when full) a place becomes free."""
+        waits: set[asyncio.Task[object]] = {
+            asyncio.create_task(self._stop.wait()),
+            asyncio.create_task(wakeups.event.wait()),
+        }
+        others: set[asyncio.Task[object]] = set(self._tasks) if free <= 0 else set()
+        await asyncio.wait(
+            waits | others,
+            timeout=self._engine.settings.drain_poll_seconds,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        for task in waits:
+            task.cancel()
+
+    async def _reason_to_end(self, runner: Runner) -> str:
+        if self._stop.is_set():
+            return self._stop_reason
+        settings = self._engine.settings
+        now = time.monotonic()
+        if now - self._looked_around < min(HEARTBEAT_SECONDS, settings.drain_poll_seconds):
+            return ""
+        self._looked_around = now
+        try:
+            succeeded = await successor_waits(runner)
+        except (psycopg.Error, StaleClaim) as error:
+            log.warning("runner lost its session; this drain takes no more work", error=str(error))
+            return "lost its database session"
+        if succeeded and now - self._started >= settings.drain_budget_seconds:
+            return "handed over to its successor"
+        if now - self._started >= settings.drain_budget_seconds * 3:
+            return "budget spent"
+        if not self._tasks and now - self._last_work >= settings.drain_linger_seconds:
+            horizon = max(settings.drain_linger_seconds, 15.0)
+            backlog = await count_backlog(self._engine.database, settings.network_class, horizon_seconds=horizon)
+            if not backlog.of(self._kind):
+                return "idle"
+        return ""
+
+    async def _finish_in_flight(self) -> None:
+        """Let what is in flight finish within the grace; what does not is left to recovery."""
+        if not self._tasks:
+            return
+        _, late = await asyncio.wait(self._tasks, timeout=self._engine.settings.drain_stop_grace_seconds)
+        for task in late:
+            log.warning("left to recovery", task=task.get_name())
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+    async def _beat(self, started: float, items: int, error: BaseException | None) -> None:
+        now = time.monotonic()
+        if error is None and now - self._last_beat < HEARTBEAT_SECONDS:
+            return
+        self._last_beat = now
+        try:
+            await beat(
+                self._engine.database,
+                self._engine.settings.network_class,
+                WORKER_NAMES[self._kind],
+                duration_ms=(now - started) * 1000,
+                items=items,
+                error=error,
+            )
+        except (SQLAlchemyError, OSError):
+            log.exception("heartbeat not written", kind=self._kind)
+
+    async def _sleep(self, seconds: float) -> None:
+        await asyncio.wait({asyncio.create_task(self._stop.wait())}, timeout=seconds)

@@ -1,0 +1,80 @@
+"""Looking at what became of submitted actions."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from qtg_dagster.domain.errors import StaleClaim
+from qtg_dagster.domain.journal import StepKind
+from qtg_dagster.domain.observation import MAX_BACKOFF_SECONDS, observe_delay
+from qtg_dagster.domain.states import NodeState, RequestState
+from qtg_dagster.engine.context import build_execution_context
+from qtg_dagster.engine.outcomes import move_for_error, move_for_observe
+from qtg_dagster.engine.parts import Engine
+from qtg_dagster.engine.persist import record
+from qtg_dagster.faults import FaultPoint, fault_point
+from qtg_dagster.store.claims import Claim, claim_due_observations, release
+from qtg_dagster.store.moves import Move
+from qtg_dagster.store.runners import Runner
+from qtg_dagster.store.work import Work, load_work
+
+log = structlog.get_logger("qtg.engine")
+
+
+async def observe_active_nodes(engine: Engine, runner: Runner, batch: int = 10) -> int:
+    """One pass: claim up to `batch` due nodes and look at each; returns how many."""
+    claims = await claim_due_observations(engine.database, runner, batch)
+    fault_point(FaultPoint.OBSERVE_CLAIM)
+    await asyncio.gather(*(observe_node(engine, claim) for claim in claims))
+    return len(claims)
+
+
+async def observe_node(engine: Engine, claim: Claim) -> None:
+    """Look at one claimed node and record what was seen."""
+    work = await load_work(engine.database, claim)
+    active = work.node_state in (NodeState.SUBMITTED, NodeState.OBSERVING)
+    if not active or work.request_state is not RequestState.EXECUTING:
+        await release(engine.database, [claim])
+        return
+    move = _timed_out(work) if engine.settings.observe_timeout_enforcement_enabled else None
+    if move is None:
+        move = await _look(engine, work)
+    fault_point(FaultPoint.OBSERVE_RESPONSE)
+    try:
+        await record(engine, work, move)
+    except StaleClaim as stale:
+        log.warning("observation fenced", node=claim.node_id, reason=str(stale))
+    if move.to_state is NodeState.COMPLETED:
+        fault_point(FaultPoint.COMPLETE_ADVANCE_COMMIT)
+
+
+async def _look(engine: Engine, work: Work) -> Move:
+    try:
+        executor = engine.executors.resolve(str(work.node.executor_key))
+        result = await executor.observe(build_execution_context(work, attempt_no=work.attempt_no))
+    except Exception as error:
+        log.exception("observe raised", node=work.claim.node_id)
+        delay = min(observe_delay(work.node.action_type, None) * 2 ** min(work.looks, 10), MAX_BACKOFF_SECONDS)
+        return move_for_error(work, StepKind.OBSERVED, error, look_after=delay)
+    return move_for_observe(work, result)
+
+
+def _timed_out(work: Work) -> Move | None:
+    """UNKNOWN for a node that was due and has been observed for longer than its plan allows; never FAILED."""
+    limit = work.node.timeout_policy.observe_seconds
+    if limit is None or work.started_at is None:
+        return None
+    observed_for = (work.database_now - work.started_at).total_seconds()
+    if observed_for <= limit:
+        return None
+    message = f"no end seen after {observed_for:.0f} s; the plan allows {limit} s"
+    return Move(
+        to_state=NodeState.UNKNOWN,
+        step_kind=StepKind.TIMED_OUT,
+        facts={"observed_for_seconds": round(observed_for), "observe_seconds": limit},
+        error_code="OBSERVATION_TIMEOUT",
+        error_message=message,
+        look_after=0.0,
+    )

@@ -1,0 +1,23 @@
+"""What the engine works with, given by the composition root."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from qtg_dagster.domain.clock import Clock, SystemClock
+from qtg_dagster.executors.registry import ExecutorRegistry, SignerRegistry
+from qtg_dagster.inventory import Inventory
+from qtg_dagster.settings import Settings
+from qtg_dagster.store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The engine's dependencies, none of them global."""
+
+    database: Database
+    settings: Settings
+    inventory: Inventory
+    executors: ExecutorRegistry
+    signers: SignerRegistry
+    clock: Clock = field(default_factory=SystemClock)

@@ -1,0 +1,71 @@
+"""Finding out what became of actions whose answer was lost. Absence is not evidence."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from qtg_dagster.domain.errors import StaleClaim
+from qtg_dagster.domain.journal import StepKind
+from qtg_dagster.domain.states import NodeState, RequestState
+from qtg_dagster.engine.context import build_execution_context
+from qtg_dagster.engine.outcomes import move_for_error, move_for_recover
+from qtg_dagster.engine.parts import Engine
+from qtg_dagster.engine.persist import record
+from qtg_dagster.executors.contract import DEFAULT_SUBMIT_GRACE_SECONDS, submit_grace
+from qtg_dagster.faults import FaultPoint, fault_point
+from qtg_dagster.store.claims import RECOVERY_ARMS, Claim, claim_recoverable, release
+from qtg_dagster.store.moves import Move
+from qtg_dagster.store.runners import Runner
+from qtg_dagster.store.work import Work, load_work
+
+log = structlog.get_logger("qtg.engine")
+
+
+async def recover_unknown_nodes(engine: Engine, runner: Runner, batch: int | None = None) -> int:
+    """One pass over the four arms; returns how many nodes were looked at."""
+    claims = await claim_unknown_nodes(engine, runner, batch)
+    await asyncio.gather(*(recover_node(engine, claim) for claim in claims))
+    return len(claims)
+
+
+async def claim_unknown_nodes(engine: Engine, runner: Runner, batch: int | None = None) -> list[Claim]:
+    """Claim for every arm its share of the batch, `max(1, batch // 4)` each."""
+    share = max(1, (batch or engine.settings.node_recovery_batch_size) // len(RECOVERY_ARMS))
+    graces = {key: submit_grace(executor) for key, executor in engine.executors.items()}
+    claims: list[Claim] = []
+    for arm in RECOVERY_ARMS:
+        claims += await claim_recoverable(
+            engine.database, runner, arm, share, graces=graces, default_grace=DEFAULT_SUBMIT_GRACE_SECONDS
+        )
+    fault_point(FaultPoint.RECOVER_CLAIM)
+    return claims
+
+
+async def recover_node(engine: Engine, claim: Claim) -> None:
+    """Ask the executor about one claimed node and record what it can prove."""
+    work = await load_work(engine.database, claim)
+    uncertain = work.node_state in (NodeState.UNKNOWN, NodeState.SUBMITTING)
+    if not uncertain or work.request_state is not RequestState.EXECUTING:
+        await release(engine.database, [claim])
+        return
+    move = await _investigate(engine, work)
+    fault_point(FaultPoint.RECOVER_RESPONSE)
+    try:
+        await record(engine, work, move)
+    except StaleClaim as stale:
+        log.warning("recovery fenced", node=claim.node_id, reason=str(stale))
+
+
+async def _investigate(engine: Engine, work: Work) -> Move:
+    interval = engine.settings.node_recovery_interval_seconds
+    try:
+        executor = engine.executors.resolve(str(work.node.executor_key))
+        context = build_execution_context(work, attempt_no=work.attempt_no)
+        async with engine.database.session() as session:
+            result = await executor.recover(context, session)
+    except Exception as error:
+        log.exception("recover raised", node=work.claim.node_id)
+        return move_for_error(work, StepKind.RECOVERED, error, look_after=interval)
+    return move_for_recover(result, interval_seconds=interval)

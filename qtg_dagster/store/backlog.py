@@ -1,0 +1,45 @@
+"""How much work waits, for sensors and for drains that think of ending."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import text
+
+from qtg_dagster.store.database import Database
+
+_COUNT = text("""
+    SELECT
+        count(*) FILTER (WHERE n.node_state = 'READY' AND n.node_kind <> 'manual'
+                           AND r.request_state IN ('APPROVED', 'EXECUTING')
+                           AND coalesce(n.next_look_at, now()) <= now() + make_interval(secs => :horizon)) AS dispatch,
+        count(*) FILTER (WHERE n.node_state IN ('SUBMITTED', 'OBSERVING') AND r.request_state = 'EXECUTING'
+                           AND coalesce(n.next_look_at, now()) <= now() + make_interval(secs => :horizon)) AS observe,
+        count(*) FILTER (WHERE r.request_state = 'EXECUTING' AND (n.node_state = 'SUBMITTING'
+                           OR (n.node_state = 'UNKNOWN'
+                               AND coalesce(n.next_look_at, now()) <= now() + make_interval(secs => :horizon))))
+            AS recover
+    FROM qtg.movement_request_nodes n
+    JOIN qtg.movement_requests r ON r.id = n.request_id
+    WHERE n.node_state IN ('READY', 'SUBMITTING', 'SUBMITTED', 'OBSERVING', 'UNKNOWN')
+      AND r.finished_at IS NULL AND r.network_class = :network_class
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Nodes that wait for each kind of drain, due now or within the horizon."""
+
+    dispatch: int
+    observe: int
+    recover: int
+
+    def of(self, kind: str) -> int:
+        return int(getattr(self, kind))
+
+
+async def count_backlog(database: Database, network_class: str, *, horizon_seconds: float = 0) -> Backlog:
+    """Count waiting nodes; those that fall due within `horizon_seconds` count as waiting."""
+    async with database.transaction() as transaction:
+        row = (await transaction.execute(_COUNT, {"network_class": network_class, "horizon": horizon_seconds})).one()
+    return Backlog(row.dispatch, row.observe, row.recover)

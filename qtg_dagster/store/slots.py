@@ -1,0 +1,71 @@
+"""Drain slots: one drain works per slot, its successor waits on the slot's lock, and both can be seen."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+from sqlalchemy import text
+
+from qtg_dagster.store.database import Database
+from qtg_dagster.store.runners import SLOT_LOCK_CLASS, Runner
+
+_STATE = text("""
+    SELECT count(*) FILTER (WHERE l.granted) AS holders, count(*) FILTER (WHERE NOT l.granted) AS waiters,
+           (SELECT extract(epoch FROM now() - max(started_at)) FROM qtg.runners r
+            WHERE r.kind = :kind AND r.ended_at IS NULL AND r.network_class = :network_class
+              AND EXISTS (SELECT 1 FROM pg_locks h
+                          WHERE h.locktype = 'advisory' AND h.classid = 5329991 AND h.objsubid = 2 AND h.granted
+                            AND h.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                            AND h.objid::bigint = r.id)) AS youngest_age
+    FROM pg_locks l
+    WHERE l.locktype = 'advisory' AND l.classid = :lock_class AND l.objid::bigint = :slot AND l.objsubid = 2
+      AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+""")
+_WAITERS = (
+    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = %s AND objid::bigint = %s "
+    "AND objsubid = 2 AND NOT granted "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotState:
+    """Who stands at a slot."""
+
+    held: bool
+    waiters: int
+    youngest_age_seconds: float | None
+
+
+def slot_number(kind: str, network_class: str) -> int:
+    """The lock number of a slot: 31 bits of its name."""
+    return zlib.crc32(f"{network_class}:{kind}".encode()) & 0x7FFFFFFF
+
+
+async def slot_state(database: Database, kind: str, network_class: str) -> SlotState:
+    """Whether a live drain holds the slot, how many wait for it, and how old the youngest of them is."""
+    bound = {
+        "kind": kind,
+        "network_class": network_class,
+        "lock_class": SLOT_LOCK_CLASS,
+        "slot": slot_number(kind, network_class),
+    }
+    async with database.transaction() as transaction:
+        row = (await transaction.execute(_STATE, bound)).one()
+    age = float(row.youngest_age) if row.youngest_age is not None else None
+    return SlotState(held=row.holders > 0, waiters=row.waiters, youngest_age_seconds=age)
+
+
+async def take_slot(runner: Runner) -> None:
+    """Wait until this runner's slot is free and take it for the life of its session."""
+    slot = slot_number(runner.identity.kind, runner.identity.network_class)
+    await runner.connection.execute("SELECT pg_advisory_lock(%s, %s)", (SLOT_LOCK_CLASS, slot))
+
+
+async def successor_waits(runner: Runner) -> bool:
+    """Whether another drain waits for this runner's slot."""
+    slot = slot_number(runner.identity.kind, runner.identity.network_class)
+    cursor = await runner.connection.execute(_WAITERS, (SLOT_LOCK_CLASS, slot))
+    row = await cursor.fetchone()
+    return row is not None and int(str(row[0])) > 0

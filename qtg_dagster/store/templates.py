@@ -1,0 +1,123 @@
+"""Templates and their versions in the database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import insert, select, text
+
+from qtg_dagster.domain.errors import InvalidInput
+from qtg_dagster.domain.plans import Plan, graph_hash
+from qtg_dagster.store.database import Transaction
+from qtg_dagster.store.schema.plans import (
+    movement_plan_edges,
+    movement_plan_nodes,
+    movement_plan_versions,
+    movement_templates,
+)
+
+_READ = text("""
+    SELECT v.id AS plan_version_id, v.version, v.title, v.description, v.parameters, v.risk_controls,
+           (SELECT jsonb_agg(jsonb_build_object(
+                'id', p.id, 'node_key', p.node_key, 'node_kind', p.node_kind, 'action_type', p.action_type,
+                'executor_key', p.executor_key, 'signer_role', p.signer_role, 'config', p.config,
+                'timeout_policy', p.timeout_policy) ORDER BY p.position)
+            FROM qtg.movement_plan_nodes p WHERE p.plan_version_id = v.id) AS nodes,
+           coalesce((SELECT jsonb_agg(jsonb_build_object('from_node', e.from_node, 'to_node', e.to_node) ORDER BY e.id)
+            FROM qtg.movement_plan_edges e WHERE e.plan_version_id = v.id), '[]'::jsonb) AS edges
+    FROM qtg.movement_plan_versions v
+    JOIN qtg.movement_templates t ON t.id = v.template_id
+    WHERE t.template_key = :template_key AND v.retired_at IS NULL
+      AND (CAST(:version AS integer) IS NULL OR v.version = :version)
+    ORDER BY v.version DESC
+    LIMIT 1
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPlan:
+    """A plan version and the ids its rows have."""
+
+    plan_version_id: int
+    version: int
+    plan: Plan
+    node_ids: dict[str, int]
+
+
+async def find_plan(transaction: Transaction, template_key: str, version: int | None = None) -> StoredPlan | None:
+    """The given version of a template, or its newest; None when there is none in use."""
+    found = (await transaction.execute(_READ, {"template_key": template_key, "version": version})).one_or_none()
+    if found is None:
+        return None
+    nodes: list[dict[str, Any]] = found.nodes
+    ids = {node["node_key"]: int(node.pop("id")) for node in nodes}
+    plan = Plan.model_validate(
+        {
+            "template_key": template_key,
+            "title": found.title,
+            "description": found.description,
+            "parameters": found.parameters,
+            "risk_controls": found.risk_controls,
+            "nodes": nodes,
+            "edges": found.edges,
+        }
+    )
+    return StoredPlan(found.plan_version_id, found.version, plan, ids)
+
+
+async def require_plan(transaction: Transaction, template_key: str, version: int | None = None) -> StoredPlan:
+    """Like `find_plan`; raises `InvalidInput` naming the templates there are."""
+    stored = await find_plan(transaction, template_key, version)
+    if stored is None:
+        known = ", ".join(await template_keys(transaction)) or "none yet"
+        which = template_key if version is None else f"{template_key} version {version}"
+        raise InvalidInput("template_key", f"there is no template {which!r}", f"Use one of: {known}.")
+    return stored
+
+
+async def template_keys(transaction: Transaction) -> list[str]:
+    """All template keys, sorted."""
+    rows = await transaction.execute(
+        select(movement_templates.c.template_key).order_by(movement_templates.c.template_key)
+    )
+    return list(rows.scalars())
+
+
+async def publish_plan(transaction: Transaction, plan: Plan) -> StoredPlan:
+    """Store a plan as its template's newest version; the same plan again is the version that stands."""
+    await transaction.execute(
+        text("SELECT pg_advisory_xact_lock(hashtextextended('template:' || :key, 515447))"),
+        {"key": plan.template_key},
+    )
+    newest = await find_plan(transaction, plan.template_key)
+    if newest is not None and newest.plan == plan:
+        return newest
+    if newest is None:
+        row = insert(movement_templates).values(template_key=plan.template_key).returning(movement_templates.c.id)
+        template_id, version = (await transaction.execute(row)).scalar_one(), 1
+    else:
+        row_of_key = select(movement_templates.c.id).where(movement_templates.c.template_key == plan.template_key)
+        template_id, version = (await transaction.execute(row_of_key)).scalar_one(), newest.version + 1
+    await _insert_version(transaction, template_id, version, plan)
+    return await require_plan(transaction, plan.template_key)
+
+
+async def _insert_version(transaction: Transaction, template_id: int, version: int, plan: Plan) -> None:
+    document = plan.model_dump(mode="json")
+    header = insert(movement_plan_versions).returning(movement_plan_versions.c.id)
+    values = {
+        "template_id": template_id,
+        "version": version,
+        "title": plan.title,
+        "description": plan.description,
+        "graph_hash": graph_hash(plan),
+        "parameters": document["parameters"],
+        "risk_controls": document["risk_controls"],
+    }
+    version_id = (await transaction.execute(header.values(values))).scalar_one()
+    nodes = [{"plan_version_id": version_id, "position": place, **node} for place, node in enumerate(document["nodes"])]
+    await transaction.execute(insert(movement_plan_nodes).values(nodes))
+    edges = [{"plan_version_id": version_id, **edge} for edge in document["edges"]]
+    if edges:
+        await transaction.execute(insert(movement_plan_edges).values(edges))
