@@ -117,7 +117,6 @@ def _install_node_wheel() -> Path:
     root = _node_wheel()
     if done.returncode != 0 or root is None:
         raise ConfigurationError(
-            f"npm is missing and {_NODE_WHEEL} could not be installed: install Node 20 or newer.\n"
-            f"{done.stderr[-1500:]}"
+            f"npm is missing and {_NODE_WHEEL} could not be installed: install Node 20 or newer.\n{done.stderr[-1500:]}"
         )
     return root

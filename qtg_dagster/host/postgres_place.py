@@ -45,9 +45,9 @@ class Place:
 
     @property
     def sockets(self) -> Path:
-        """The socket folder; a short one in the temp folder when the system could not address ours."""
+        """The socket folder; a short one in the temp folder when ours cannot be addressed: too long, or with a comma."""
         near = self.base / "run"
-        if len(os.fsencode(near / _SOCKET_NAME)) < _SOCKET_BYTES:
+        if len(os.fsencode(near / _SOCKET_NAME)) < _SOCKET_BYTES and "," not in str(near):
             return near
         return Path(tempfile.gettempdir()) / f"qtg-{hashlib.sha256(os.fsencode(self.base)).hexdigest()[:16]}"
 

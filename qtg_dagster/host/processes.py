@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -38,3 +39,30 @@ def command_line(pid: int) -> str:
 def _ps(pid: int, columns: str) -> str:
     shown = subprocess.run(["ps", "-o", columns, "-p", str(pid)], capture_output=True, text=True, check=False)
     return shown.stdout.strip()
+
+
+def group_lives(leader: int) -> bool:
+    """True while any process of the group that `leader` founded still runs; zombies do not count."""
+    if not _PROC:
+        try:
+            os.killpg(leader, 0)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+    return any(_group_of(stat) == leader for stat in Path("/proc").glob("[0-9]*/stat"))
+
+
+def signal_group(leader: int, number: int) -> None:
+    """Signal every process of the group; a group that is gone is fine."""
+    try:
+        os.killpg(leader, number)
+    except ProcessLookupError:
+        return
+
+
+def _group_of(stat: Path) -> int | None:
+    try:
+        fields = stat.read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if fields[0] in "ZX" else int(fields[2])

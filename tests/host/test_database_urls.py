@@ -1,0 +1,52 @@
+"""The database's URL for libpq, SQLAlchemy and Dagster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from qtg_dagster.domain.errors import ConfigurationError
+from qtg_dagster.host.database import dagster_url, database_url, plain_url, sqlalchemy_url
+from qtg_dagster.settings import Settings
+
+SOCKET = "postgresql://qtg@/qtg?host=%2Fa%20b%2Frun&port=5432"
+
+
+@pytest.mark.parametrize("given", ["postgres://u:p%40@h:1/d", "postgresql+psycopg2://u:p%40@h:1/d"])
+def test_any_spelling_of_postgres_is_taken(given: str) -> None:
+    assert plain_url(given) == "postgresql://u:p%40@h:1/d"
+    assert sqlalchemy_url(given) == "postgresql+psycopg://u:p%40@h:1/d"
+
+
+def test_other_databases_are_refused_without_showing_the_password() -> None:
+    with pytest.raises(ConfigurationError, match="DATABASE_URL") as refusal:
+        plain_url("mysql://u:hush@h/d")
+    assert "hush" not in str(refusal.value)
+
+
+def test_dagster_gets_psycopg2_and_its_own_schema() -> None:
+    assert (
+        dagster_url(SOCKET) == SOCKET.replace("postgresql", "postgresql+psycopg2") + "&options=-csearch_path%3Ddagster"
+    )
+
+
+def test_options_that_are_there_stay() -> None:
+    assert dagster_url("postgresql://h/d?options=-cjit%3Doff").endswith("options=-cjit%3Doff%20-csearch_path%3Ddagster")
+
+
+def test_both_drivers_reach_the_embedded_server(empty_database_url: str) -> None:
+    for url in (sqlalchemy_url(empty_database_url), dagster_url(empty_database_url)):
+        with create_engine(url).connect() as connection:
+            assert connection.execute(text("SELECT current_user")).scalar() == "qtg"
+
+
+def test_no_database_names_both_ways_out(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    monkeypatch.setenv("QTG_HOME", str(home))
+    with pytest.raises(ConfigurationError, match=r"DATABASE_URL.*qtg up"):
+        database_url(Settings(database_url=""))
+
+
+def test_database_url_goes_before_the_embedded_server() -> None:
+    assert database_url(Settings(database_url="postgres://u@h/d")) == "postgresql://u@h/d"
