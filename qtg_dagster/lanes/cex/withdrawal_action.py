@@ -101,22 +101,27 @@ class WithdrawalAction:
         session: AsyncSession | None = None,  # noqa: ARG002 - the contract's signature
     ) -> ExecutionResult:
         """Send the prepared request once. A second call for one attempt sends nothing and answers UNKNOWN."""
-        client_id = str(prepared.provider_refs.get("withdrawal_client_id"))
-        if client_id in self._submitted:
-            return _second_submit(client_id)
+        attempt = context.idempotency_key
+        if attempt in self._submitted:
+            return _second_submit()
         now = self._clock.now()
         try:
             withdrawal = withdrawal_of(context, self._accounts)
             order = _verified_order(withdrawal, prepared, now)
-            self._remember(order.client_id)
+            self._remember(attempt)
             reply = await withdrawal.account.call(withdrawal.account.venue.submit(order, now))
         except QtgError as problem:  # raised before sending, and only then
-            self._submitted.pop(client_id, None)
+            self._submitted.pop(attempt, None)
             return not_now("NOT_SENDABLE", str(problem), retry_after_seconds=0)
         outcome = decide(reply, withdrawal.account.venue.submit_rules)
-        evidence = {"rule": outcome.reason, "client_id": client_id, "sent_at": now.isoformat(), **reply.evidence()}
+        evidence = {
+            "rule": outcome.reason,
+            "client_id": order.client_id,
+            "sent_at": now.isoformat(),
+            **reply.evidence(),
+        }
         if outcome.verdict is Verdict.NOT_SENT:
-            self._submitted.pop(client_id, None)
+            self._submitted.pop(attempt, None)
         if outcome.verdict is Verdict.REJECTED and outcome.confirm_first:
             return await self._confirmed_refusal(context, withdrawal, prepared, outcome, evidence)
         return _result(withdrawal, outcome, evidence, reply.retry_after_seconds)
@@ -159,8 +164,8 @@ class WithdrawalAction:
         """System status and a signed request that changes nothing, at every venue."""
         return await venues_health(self._accounts)
 
-    def _remember(self, client_id: str) -> None:
-        self._submitted[client_id] = None
+    def _remember(self, attempt: str) -> None:
+        self._submitted[attempt] = None
         while len(self._submitted) > _REMEMBERED_SUBMITS:
             self._submitted.popitem(last=False)
 
@@ -219,12 +224,12 @@ def _verified_order(withdrawal: Withdrawal, prepared: PreparedAction, now: datet
     return Order(**{name: value for name, value in body.items() if name != "venue"})
 
 
-def _second_submit(client_id: str) -> ExecutionResult:
+def _second_submit() -> ExecutionResult:
     return ExecutionResult(
         status=ResultStatus.UNKNOWN,
         error_code="ALREADY_SUBMITTED",
         error_message="this attempt was submitted before; nothing was sent again, look it up",
-        evidence={"client_id": client_id, "sent": False},
+        evidence={"sent": False},
     )
 
 
