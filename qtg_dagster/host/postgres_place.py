@@ -45,7 +45,7 @@ class Place:
 
     @property
     def sockets(self) -> Path:
-        """The socket folder; a short one in the temp folder when ours cannot be addressed: too long, or with a comma."""
+        """The socket folder; a short one in the temp folder when ours is too long, or has a comma, for libpq."""
         near = self.base / "run"
         if len(os.fsencode(near / _SOCKET_NAME)) < _SOCKET_BYTES and "," not in str(near):
             return near

@@ -43,9 +43,10 @@ class Running:
     supervisor: Record
     processes: tuple[Record, ...] = ()
 
-    def save(self, home: Path) -> None:
+    def save_in(self, home: Path) -> None:
         """Replace the file at once: a reader sees the old or the new, never half of it."""
         file = records_file(home)
+        file.parent.mkdir(parents=True, exist_ok=True)
         draft = file.with_suffix(".draft")
         draft.write_text(json.dumps(asdict(self), indent=2))
         draft.replace(file)

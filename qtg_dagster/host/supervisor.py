@@ -218,4 +218,4 @@ class Supervisor:
 
     def _record(self) -> None:
         records: Sequence[Record] = [child.record for group in self._groups for child in group]
-        Running(self._self, tuple(records)).save(self.home)
+        Running(self._self, tuple(records)).save_in(self.home)
