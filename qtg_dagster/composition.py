@@ -1,0 +1,60 @@
+"""The composition root: the one place that knows every part and puts them together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from qtg_dagster.domain.balances import BalanceFetcher
+from qtg_dagster.engine.parts import Engine
+from qtg_dagster.executors.registry import ExecutorRegistry, SignerRegistry
+from qtg_dagster.executors.signers.local import build_signer
+from qtg_dagster.lanes import cex, evm
+from qtg_dagster.settings import Settings
+from qtg_dagster.store.database import Database
+from qtg_dagster.store.nonces import NonceLedger
+from qtg_dagster.store.signer_journal import SignerJournal
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """All parts of a running QTG, for one event loop."""
+
+    settings: Settings
+    engine: Engine
+    balance_fetchers: tuple[BalanceFetcher, ...]
+    nonces: NonceLedger
+
+    @property
+    def database(self) -> Database:
+        return self.engine.database
+
+    @property
+    def executors(self) -> ExecutorRegistry:
+        return self.engine.executors
+
+    @property
+    def signers(self) -> SignerRegistry:
+        return self.engine.signers
+
+
+@asynccontextmanager
+async def open_platform(settings: Settings, *, pool_size: int | None = None) -> AsyncIterator[Platform]:
+    """Build everything from settings, and close every connection at the end of the block."""
+    inventory = settings.inventory
+    database = Database(settings.database_url, pool_size=pool_size or settings.database_pool_size)
+    executors, signers = ExecutorRegistry(), SignerRegistry()
+    nonces = NonceLedger(database)
+    exchanges = cex.register(executors, inventory)
+    chains = evm.register(executors, inventory, nonces)
+    journal = SignerJournal(database)
+    for key, entry in inventory.signers.items():
+        signers.register(key, build_signer(key, entry, inventory, journal))
+    engine = Engine(database, settings, inventory, executors, signers)
+    try:
+        yield Platform(settings, engine, (*exchanges.balance_fetchers, *chains.balance_fetchers), nonces)
+    finally:
+        await exchanges.close()
+        await chains.close()
+        await database.close()
