@@ -66,7 +66,7 @@ def _waits_for_a_person(plan: Plan, states: NodeStates) -> bool:
     return bool(ready) and not busy and all(node.node_kind is NodeKind.MANUAL for node in ready)
 
 
-def advance(plan: Plan, states: NodeStates) -> Advance:
+def advance_after_completion(plan: Plan, states: NodeStates) -> Advance:
     """Everything that follows from `states` in one look: nodes to release, and the movement's new state."""
     ready = newly_ready(plan, states)
     after = {**states, **dict.fromkeys(ready, NodeState.READY)}
