@@ -1,0 +1,99 @@
+"""Registration, health and balances."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from qtg_dagster.domain.contract import HealthState
+from qtg_dagster.domain.errors import ConfigurationError
+from qtg_dagster.executors.contract import submit_grace
+from qtg_dagster.executors.registry import ExecutorRegistry
+from qtg_dagster.inventory import Inventory
+from qtg_dagster.lanes.cex import register
+from qtg_dagster.lanes.cex.reply import LookupFailed
+from qtg_dagster.lanes.cex.venue import load_venue
+
+
+def test_the_lane_registers_its_executors(make_inventory: Any) -> None:
+    executors = ExecutorRegistry()
+    lane = register(executors, make_inventory("http://127.0.0.1:1"))
+    keys = [key for key, _ in executors.items()]
+    assert keys == ["exec.cex.deposit_observe", "exec.cex.withdrawal_action", "exec.cex.withdrawal_observe"]
+    assert submit_grace(executors.resolve("exec.cex.withdrawal_action")) == 7
+    assert [fetcher.venue_key for fetcher in lane.balance_fetchers] == ["venue_a"]
+
+
+def test_absence_as_proof_needs_a_witness(make_inventory: Any) -> None:
+    with pytest.raises(ConfigurationError, match="absence_is_proof"):
+        register(ExecutorRegistry(), make_inventory("http://127.0.0.1:1", absence_is_proof=True))
+
+
+def test_an_unknown_wire_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="no adapter"):
+        load_venue("nowhere")
+
+
+def test_importing_and_registering_loads_no_heavy_library() -> None:
+    programme = (
+        "import sys; from qtg_dagster.lanes.cex import register;"
+        "from qtg_dagster.executors.registry import ExecutorRegistry; from qtg_dagster.inventory import Inventory;"
+        "register(ExecutorRegistry(), Inventory());"
+        "print([name for name in ('ccxt', 'aiohttp', 'web3', 'pandas') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", programme], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+async def test_health_of_a_venue_that_answers(lane: Any) -> None:
+    report = await lane.executor("withdrawal_action").health()
+    assert report.health_state is HealthState.HEALTHY
+
+
+async def test_maintenance_and_missing_permission_degrade(lane: Any, venue: Any) -> None:
+    venue.answers["/venue_a/sapi/v1/system/status"] = {"status": 1, "msg": "upgrade"}
+    venue.answers["/venue_a/sapi/v1/account/apiRestrictions"] = {"enableWithdrawals": False}
+    report = await lane.executor("deposit_observe").health()
+    assert report.health_state is HealthState.DEGRADED
+    assert "upgrade" in report.detail
+    assert "may not withdraw" in report.detail
+
+
+async def test_a_venue_that_does_not_answer_is_down(lane: Any, venue: Any) -> None:
+    venue.on("/venue_a/sapi/v1/account/apiRestrictions", no_bytes=True)
+    report = await lane.executor("withdrawal_observe").health()
+    assert report.health_state is HealthState.DOWN
+
+
+async def test_a_missing_secret_is_down_with_its_place(lane: Any, venue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VENUE_A_SECRET")
+    report = await lane.executor("withdrawal_action").health()
+    assert report.health_state is HealthState.DOWN
+    assert "VENUE_A_SECRET" in report.detail
+
+
+async def test_no_venues_means_no_report() -> None:
+    executors = ExecutorRegistry()
+    register(executors, Inventory())
+    assert await executors.resolve("exec.cex.withdrawal_action").health() is None
+
+
+async def test_balances_cover_every_asset_with_zeros(lane: Any, venue: Any) -> None:
+    venue.balances = [{"asset": "USDC", "free": "10.500000", "locked": "1", "freeze": "2", "withdrawing": "3"}]
+    (fetcher,) = lane.cex.balance_fetchers
+    (reading,) = await fetcher.fetch()
+    assert (reading.asset, reading.free, reading.locked, reading.wallet) == ("USDC", "10.5", "6", "spot")
+    assert reading.request_started_at <= reading.request_ended_at
+    venue.balances = []
+    (reading,) = await fetcher.fetch()
+    assert (reading.free, reading.locked) == ("0", "0")
+
+
+async def test_a_failed_reading_is_no_reading(lane: Any, venue: Any, response: Any) -> None:
+    venue.on("/venue_a/sapi/v3/asset/getUserAsset", raw=response(200, b"{}"))
+    (fetcher,) = lane.cex.balance_fetchers
+    with pytest.raises(LookupFailed):
+        await fetcher.fetch()

@@ -1,0 +1,197 @@
+"""The transport over the real ccxt client: one request a call, a truthful send marker, no secret anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from qtg_dagster.domain.errors import ConfigurationError
+from qtg_dagster.lanes.cex.transport import Credentials, Transport, refuse_retries
+from qtg_dagster.lanes.cex.venue import Call, Order
+from qtg_dagster.lanes.cex.venues.binance import VENUE
+from qtg_dagster.secret import Secret
+
+KEY, SECRET = "key-of-the-treasury-account", "secret-nobody-may-ever-see"
+CREDENTIALS = Credentials(Secret(KEY), Secret(SECRET))
+
+
+def submit_call(**changes: Any) -> Call:
+    fields = {
+        "coin": "USDC",
+        "network": "ETH",
+        "address": "0x" + "ab" * 20,
+        "memo": None,
+        "amount": "12.5",
+        "client_id": "c1",
+    }
+    return VENUE.submit(Order(**{**fields, **changes}), datetime.now(UTC))
+
+
+@pytest.fixture
+async def transport(venue: Any) -> AsyncIterator[Transport]:
+    client = Transport("binance", CREDENTIALS, base_url=venue.base_url, timeout_seconds=0.6)
+    yield client
+    await client.close()
+
+
+async def unsent(base_url: str) -> bool:
+    client = Transport("binance", CREDENTIALS, base_url=base_url, timeout_seconds=2)
+    try:
+        reply = await client.call(submit_call())
+    finally:
+        await client.close()
+    assert reply.error is not None
+    return not reply.sent
+
+
+async def test_a_refused_connection_is_proof_of_not_sent() -> None:
+    assert await unsent("http://127.0.0.1:1")
+
+
+async def test_an_unknown_host_is_proof_of_not_sent() -> None:
+    assert await unsent("https://venue.invalid")
+
+
+async def test_a_failed_tls_handshake_is_proof_of_not_sent(venue: Any) -> None:
+    assert await unsent(f"https://127.0.0.1:{venue.port}")
+    assert venue.posts == 0
+
+
+async def test_a_signed_request_is_accepted_and_its_reply_is_raw(venue: Any, transport: Transport) -> None:
+    reply = await transport.call(submit_call())
+    assert reply.sent
+    assert reply.status == 200
+    assert reply.json == {"id": venue.withdrawals[0]["id"]}
+
+
+async def test_a_wrong_secret_is_refused_by_the_venue(venue: Any) -> None:
+    client = Transport("binance", Credentials(Secret(KEY), Secret("another")), base_url=venue.base_url)
+    reply = await client.call(submit_call())
+    await client.close()
+    assert reply.json["code"] == -1022
+    assert venue.withdrawals == []
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_refused_and_not_followed(
+    status: int, venue: Any, transport: Transport, response: Any
+) -> None:
+    again = f"{venue.base_url}/sapi/v1/capital/withdraw/apply"
+    venue.on_submit(raw=response(status, b"", Location=again))
+    reply = await transport.call(submit_call())
+    assert reply.sent
+    assert reply.status == status
+    assert reply.json is None
+    assert venue.posts == 1
+    assert "RedirectRefused" in str(reply.error)
+
+
+@pytest.mark.parametrize("options", [{"maxRetriesOnFailure": 3}, {"spot": {"maxRetriesOnFailure": 1}}])
+async def test_a_client_that_would_repeat_requests_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="maxRetriesOnFailure"):
+        Transport("binance", CREDENTIALS, options=options)
+
+
+async def test_retries_switched_on_later_are_refused_before_the_network(venue: Any, transport: Transport) -> None:
+    await transport.call(VENUE.server_time())
+    transport._client.options["maxRetriesOnFailure"] = 3
+    with pytest.raises(ConfigurationError, match="maxRetriesOnFailure"):
+        await transport.call(submit_call())
+    assert venue.posts == 0
+
+
+async def test_even_a_forced_retry_sends_one_request(
+    venue: Any, transport: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    venue.on_submit(no_bytes=True)
+    await transport.call(VENUE.server_time())
+    transport._client.options["maxRetriesOnFailure"] = 3
+    monkeypatch.setattr("qtg_dagster.lanes.cex.transport.refuse_retries", lambda *_, **__: None)
+    reply = await transport.call(submit_call())
+    assert reply.sent
+    assert "SecondRequestRefused" in str(reply.error)
+    assert venue.posts == 1
+    assert len(venue.withdrawals) == 1
+
+
+def test_no_retries_is_fine_at_any_depth() -> None:
+    refuse_retries({"maxRetriesOnFailure": 0, "spot": {"maxRetriesOnFailure": None}}, where="options")
+
+
+async def test_numbers_are_refused_as_parameters(transport: Transport) -> None:
+    with pytest.raises(TypeError, match="amount"):
+        await transport.call(Call("sapiPostCapitalWithdrawApply", {"amount": 1e-7}))  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("memo", ["a&amount=999", "x=y", "50% off+1", "메모 1", "007"])
+async def test_a_memo_cannot_smuggle_in_parameters(memo: str, venue: Any, transport: Transport) -> None:
+    await transport.call(submit_call(memo=memo))
+    _, _, params = venue.requests[-1]
+    assert params["addressTag"] == memo
+    assert params["amount"] == "12.5"
+    assert len(venue.withdrawals) == 1
+
+
+async def test_secrets_stay_out_of_replies_and_logs(
+    venue: Any, transport: Transport, response: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    window_call = VENUE.balances()
+    venue.on("/venue_a/sapi/v1/account/apiRestrictions", raw=response(500, b"no", "text/plain"))
+    failed = await transport.call(VENUE.permissions())
+    await transport.call(window_call)
+    seen = caplog.text + str(failed) + str(failed.evidence()) + repr(transport.__dict__["_credentials"])
+    assert "500" in str(failed.error)
+    for secret in (KEY, SECRET, "signature="):
+        assert secret not in seen.replace("signature=[redacted]", "")
+
+
+async def test_the_venues_own_error_tables_are_found_under_another_address(venue: Any, transport: Transport) -> None:
+    await transport.call(VENUE.server_time())
+    client = transport._client
+    local = client.get_exceptions_by_url(f"{venue.base_url}/sapi/v1/capital/withdraw/apply", "exact")
+    assert local["-4026"].__name__ == "InsufficientFunds"
+    assert all(str(url).startswith(venue.base_url) for url in client.urls["api"].values() if isinstance(url, str))
+
+
+@pytest.mark.parametrize(
+    "base_url", ["http://venue.example", "ftp://127.0.0.1", "https://", "https://a:b@venue.example", "venue"]
+)
+def test_an_unsafe_address_is_refused(base_url: str) -> None:
+    with pytest.raises(ConfigurationError, match="base_url"):
+        Transport("binance", CREDENTIALS, base_url=base_url)
+
+
+async def test_calls_at_once_keep_their_replies_apart(venue: Any, transport: Transport) -> None:
+    replies = await asyncio.gather(*(transport.call(submit_call(client_id=f"c{n}")) for n in range(20)))
+    by_client = {row["withdrawOrderId"]: row["id"] for row in venue.withdrawals}
+    assert [reply.json["id"] for reply in replies] == [by_client[f"c{n}"] for n in range(20)]
+
+
+async def test_cancellation_is_passed_on(venue: Any, transport: Transport) -> None:
+    await transport.call(VENUE.server_time())
+    venue.on_submit(answer_after=30)
+    task = asyncio.create_task(transport.call(submit_call()))
+    for _ in range(200):
+        if venue.posts:
+            break
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_one_transport_serves_one_event_loop_after_another() -> None:
+    client = Transport("binance", CREDENTIALS, base_url="http://127.0.0.1:1")
+
+    async def ask() -> bool:
+        reply = await client.call(VENUE.server_time())
+        await client.close()
+        return reply.sent
+
+    assert [asyncio.run(ask()), asyncio.run(ask())] == [False, False]
