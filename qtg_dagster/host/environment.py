@@ -1,0 +1,38 @@
+"""The environment that QTG's processes share on one machine, and settings for commands run outside of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from qtg_dagster.host.database import dagster_url, database_url
+from qtg_dagster.host.paths import state_home
+from qtg_dagster.settings import Settings, load_settings
+
+
+def shared_environment(home: Path, url: str) -> dict[str, str]:
+    """Variables for every process of this state folder; `url` is its database's plain URL."""
+    inventory = os.environ.get("MG_INVENTORY_FILE") or str(home / "inventory.yaml")
+    return {
+        "DATABASE_URL": url,
+        "QTG_DAGSTER_DATABASE_URL": dagster_url(url),
+        "QTG_HOME": str(home),
+        "DAGSTER_HOME": str(home / "dagster"),
+        "DAGSTER_DISABLE_TELEMETRY": "1",
+        **({"MG_INVENTORY_FILE": inventory} if Path(inventory).is_file() else {}),
+    }
+
+
+def machine_settings() -> Settings:
+    """Settings with the database and inventory that `qtg up` would give: for commands in a plain shell.
+
+    Raises `ConfigurationError` when there is no database to talk to.
+    """
+    settings = load_settings()
+    inventory = settings.inventory_file or state_home() / "inventory.yaml"
+    return settings.model_copy(
+        update={
+            "database_url": database_url(settings),
+            "inventory_file": inventory if settings.inventory_file or inventory.is_file() else None,
+        }
+    )

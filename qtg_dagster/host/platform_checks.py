@@ -1,0 +1,61 @@
+"""Doctor's checks of what the platform talks to: every executor, signer, venue and chain of the inventory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+
+from qtg_dagster.domain.contract import HealthReport, HealthState
+from qtg_dagster.host.findings import Finding
+from qtg_dagster.settings import Settings
+
+_PATIENCE_SECONDS = 20
+
+
+def executors_and_signers(settings: Settings) -> Iterator[Finding]:
+    """Each says by itself whether it can work."""
+    yield from asyncio.run(_ask_health(settings))
+
+
+def chains_and_venues(settings: Settings) -> Iterator[Finding]:
+    """The balances of each can be read: endpoint, credentials and permissions in one question."""
+    yield from asyncio.run(_read_balances(settings))
+
+
+async def _ask_health(settings: Settings) -> list[Finding]:
+    from qtg_dagster.composition import open_platform
+
+    async with open_platform(settings, pool_size=2) as platform:
+        parts = [*platform.executors.items(), *platform.signers.items()]
+        if not parts:
+            return [Finding("executors", False, "none is registered", "set MG_INVENTORY_FILE, or start the sandbox")]
+        return list(await asyncio.gather(*(_health(key, part.health) for key, part in parts)))
+
+
+async def _health(key: str, ask: Callable[[], Awaitable[HealthReport | None]]) -> Finding:
+    try:
+        report = await asyncio.wait_for(ask(), _PATIENCE_SECONDS)
+    except Exception as error:  # noqa: BLE001 - what it raises is the finding
+        return Finding(key, False, f"{type(error).__name__}: {error}", "see the message")
+    if report is None:
+        return Finding(key, True, "nothing to reach")
+    detail = f"{report.health_state}{f', {report.detail}' if report.detail else ''}"
+    ok = report.health_state in (HealthState.HEALTHY, HealthState.DEGRADED)
+    return Finding(key, ok, detail, "is its provider up, and are its credentials right?")
+
+
+async def _read_balances(settings: Settings) -> list[Finding]:
+    from qtg_dagster.composition import open_platform
+    from qtg_dagster.domain.balances import BalanceFetcher
+
+    async def read(fetcher: BalanceFetcher) -> Finding:
+        try:
+            readings = await asyncio.wait_for(fetcher.fetch(), _PATIENCE_SECONDS)
+        except Exception as error:  # noqa: BLE001 - what it raises is the finding
+            return Finding(
+                fetcher.venue_key, False, f"{type(error).__name__}: {error}", "is it up, are its keys right?"
+            )
+        return Finding(fetcher.venue_key, True, f"{len(readings)} balances read")
+
+    async with open_platform(settings, pool_size=2) as platform:
+        return list(await asyncio.gather(*(read(fetcher) for fetcher in platform.balance_fetchers)))

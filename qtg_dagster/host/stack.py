@@ -1,0 +1,118 @@
+"""What `qtg up` runs, in order: database, migrations, sandbox, one code server, web UI and daemon."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from qtg_dagster.host.dagster_home import prepare_dagster_home
+from qtg_dagster.host.database import plain_url
+from qtg_dagster.host.environment import shared_environment
+from qtg_dagster.host.paths import project_root
+from qtg_dagster.host.ports import remembered_port
+from qtg_dagster.host.postgres import EmbeddedPostgres
+from qtg_dagster.host.readiness import answers_http, daemon_beats, serves_code
+from qtg_dagster.host.supervisor import ProcessSpec, StopAsked, Supervisor
+from qtg_dagster.settings import Settings
+
+_WEB_PORT = 3000
+# A run's start holds one of the code server's threads until the child reports.
+_CODE_SERVER_WORKERS = 32
+
+#: Starts further processes under the supervisor, for this state folder.
+Extension = Callable[[Supervisor, Path], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """All processes of one state folder. `extensions` come after the database and before Dagster."""
+
+    home: Path
+    settings: Settings
+    say: Callable[[str], None]
+    web_port: int | None = None
+    extensions: tuple[Extension, ...] = ()
+
+    def run(self) -> None:
+        """Run until SIGINT or SIGTERM, then stop everything in reverse order, the embedded database last."""
+        server = self._embedded()
+        with Supervisor(self.home, self.say) as supervisor, suppress(StopAsked):
+            try:
+                web = self._start(supervisor, server)
+                self.say(f"QTG is up: {web} (state and logs in {self.home}; Ctrl-C stops it)")
+                supervisor.watch()
+            finally:
+                supervisor.stop_all()
+                if server is not None:
+                    self.say("stopping postgresql")
+                    server.stop()
+
+    def _embedded(self) -> EmbeddedPostgres | None:
+        """The embedded server; None when DATABASE_URL names another one (our own may stand in it, from `qtg env`)."""
+        server = EmbeddedPostgres(self.home)
+        given = self.settings.database_url
+        return server if not given or plain_url(given) == server.url else None
+
+    def _start(self, supervisor: Supervisor, server: EmbeddedPostgres | None) -> str:
+        from qtg_dagster.store.migrate import upgrade
+
+        url = server.start() if server is not None else plain_url(self.settings.database_url)
+        self.say(f"postgresql is ready ({'embedded' if server is not None else 'DATABASE_URL'})")
+        upgrade(url)
+        self.say("the database is at the newest migration")
+        for extend in self.extensions:
+            extend(supervisor, self.home)
+        environment = shared_environment(self.home, url)
+        code_port = remembered_port(self.home, "code-server")
+        web_port = remembered_port(self.home, "webserver", self.web_port or _WEB_PORT)
+        workspace = prepare_dagster_home(self.home, code_port)
+        supervisor.start(code_server(code_port, environment))
+        supervisor.start(webserver(web_port, workspace, environment), daemon(url, workspace, environment))
+        return f"http://127.0.0.1:{web_port}"
+
+
+def code_server(port: int, environment: Mapping[str, str]) -> ProcessSpec:
+    """The one process that holds QTG's definitions and starts its runs."""
+    options = ["--host", "127.0.0.1", "--port", str(port), "--max-workers", str(_CODE_SERVER_WORKERS)]
+    return ProcessSpec(
+        "code-server",
+        _python("dagster", "api", "grpc", "-m", "qtg_dagster.definitions", "--location-name", "qtg", *options),
+        serves_code(port),
+        env=environment,
+        cwd=project_root(),
+        ready_seconds=180,
+        grace_seconds=30,  # its runs finish what is in flight
+    )
+
+
+def webserver(port: int, workspace: Path, environment: Mapping[str, str]) -> ProcessSpec:
+    """Dagster's web UI."""
+    return ProcessSpec(
+        "webserver",
+        _python("dagster_webserver", "--host", "127.0.0.1", "--port", str(port), "--workspace", str(workspace)),
+        answers_http(f"http://127.0.0.1:{port}/server_info"),
+        env=environment,
+        cwd=project_root(),
+        ready_seconds=180,
+    )
+
+
+def daemon(url: str, workspace: Path, environment: Mapping[str, str]) -> ProcessSpec:
+    """Dagster's daemon: sensors, schedules, run monitoring."""
+    return ProcessSpec(
+        "daemon",
+        _python("dagster._daemon", "run", "--workspace", str(workspace)),
+        daemon_beats(url, datetime.now(UTC)),
+        env=environment,
+        cwd=project_root(),
+        ready_seconds=180,
+    )
+
+
+def _python(module: str, *arguments: str) -> tuple[str, ...]:
+    """Run a module rather than its script: a script's first line breaks in a path with spaces."""
+    return (sys.executable, "-m", module, *arguments)
