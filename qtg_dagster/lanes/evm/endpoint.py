@@ -71,8 +71,8 @@ class Endpoint:
             from aiohttp import ClientSession, ClientTimeout, TCPConnector
             from web3 import AsyncHTTPProvider
 
-            # web3 logs whole addresses at DEBUG.
-            logging.getLogger("web3.providers.AsyncHTTPProvider").setLevel(logging.INFO)
+            # web3 logs whole addresses, keys and all, at DEBUG and INFO.
+            logging.getLogger("web3.providers.AsyncHTTPProvider").setLevel(logging.WARNING)
             provider = AsyncHTTPProvider(
                 self._url,
                 request_kwargs={"timeout": ClientTimeout(total=TIMEOUT_SECONDS), "allow_redirects": False},

@@ -8,9 +8,7 @@ from typing import Protocol
 class NonceLedger(Protocol):
     """Hands out nonces durably."""
 
-    async def reserve(
-        self, *, chain: str, sender: str, request_node_id: str, attempt_no: int, chain_nonce: int
-    ) -> int:
+    async def reserve(self, *, chain: str, sender: str, request_node_id: str, attempt_no: int, chain_nonce: int) -> int:
         """The nonce of this attempt of this node, committed before it is returned.
 
         The same (node, attempt) always gets the same nonce. A new one gets the lowest free nonce that is not below

@@ -33,9 +33,7 @@ async def observed(
     return _answer(ResultStatus.OBSERVING, sent, sighting, code=code)
 
 
-async def recovered(
-    rpc: ChainRpc, sent: SentTransfer, sighting: Sighting, verdict: Verdict | None
-) -> ExecutionResult:
+async def recovered(rpc: ChainRpc, sent: SentTransfer, sighting: Sighting, verdict: Verdict | None) -> ExecutionResult:
     """The answer of recover: ACCEPTED once a node has the transaction, else UNKNOWN until there is proof."""
     final = await _final_answer(rpc, sent, sighting)
     if final is not None:

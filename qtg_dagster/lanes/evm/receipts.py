@@ -64,18 +64,19 @@ async def confirmations(rpc: ChainRpc, receipt: Receipt) -> int:
 
 
 async def revert_reason(rpc: ChainRpc, receipt: Receipt) -> str:
-    """Why a transaction failed, by running it again on the state before its block; best effort."""
+    """Why a transaction failed, by running it again before and after its block; best effort."""
     try:
         sent = await rpc.ask("eth_getTransactionByHash", receipt.hash)
-        call = {name: sent[name] for name in ("from", "to", "value", "gas") if sent.get(name)} | {
-            "data": sent["input"]
-        }
-        await rpc.ask("eth_call", call, hex(receipt.block_number - 1))
+        call = {name: sent[name] for name in ("from", "to", "value", "gas") if sent.get(name)}
+        call["data"] = sent["input"]
+        # What stopped it may have come earlier in the same block: then only the state after it shows the reason.
+        for height in (receipt.block_number - 1, receipt.block_number):
+            await rpc.ask("eth_call", call, hex(height))
     except RpcRefused as error:
         return decode_revert(error.data) or error.message
     except (RpcUnavailable, TypeError, KeyError) as error:
         return f"not readable ({type(error).__name__})"
-    return "no reason: the same call succeeds on the state before its block"
+    return "not to be found: the same call succeeds before and after its block"
 
 
 def decode_revert(data: Any) -> str | None:

@@ -90,7 +90,5 @@ def checked_address(address: str, *, field: str) -> str:
         from eth_utils.address import is_checksum_address
 
         if not is_checksum_address(address):
-            raise InvalidInput(
-                field, f"{address} fails its EIP-55 checksum", "Copy the address again from its source."
-            )
+            raise InvalidInput(field, f"{address} fails its EIP-55 checksum", "Copy the address again from its source.")
     return plain
