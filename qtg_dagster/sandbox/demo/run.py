@@ -1,0 +1,172 @@
+"""Making the sample movements, following them to their end, and judging the result."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.live import Live
+
+from qtg_dagster.composition import Platform
+from qtg_dagster.domain.errors import QtgError
+from qtg_dagster.domain.states import NodeState, RequestState
+from qtg_dagster.engine.orders import MovementOrder
+from qtg_dagster.engine.requests import approve_movement, complete_manual_node, create_movement
+from qtg_dagster.sandbox.demo.scenario import APPROVER, MANUAL_NODE, OPERATOR, REQUESTER, SAMPLES, Sample
+from qtg_dagster.sandbox.demo.sheet import Holdings, Line, compare, fees_paid, read_holdings
+from qtg_dagster.sandbox.demo.show import movements_table, sheet_table
+from qtg_dagster.sandbox.exchange.control import ExchangeControl
+from qtg_dagster.sandbox.exchange.faults import FaultKind
+from qtg_dagster.store.views import MovementView, read_movements, read_steps
+
+DEADLINE_SECONDS = 180.0
+_LOOK_SECONDS = 0.4
+_ENDED = frozenset(
+    {RequestState.COMPLETED, RequestState.FAILED, RequestState.MANUAL_INTERVENTION, RequestState.CANCELLED}
+)
+
+
+class DemoFailed(QtgError):
+    """The sandbox did not come to the end that the demo promises."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoResult:
+    """How the demo ended."""
+
+    movements: tuple[MovementView, ...]
+    lines: tuple[Line, ...]
+    unknown_was_seen: bool
+    withdrawals_executed: int
+
+    @property
+    def passed(self) -> bool:
+        """All movements completed, balances agree, UNKNOWN was seen, and the exchange paid each withdrawal once."""
+        asked = sum(1 for sample in SAMPLES if sample.template_key.startswith("cex_"))
+        return (
+            all(movement.request_state is RequestState.COMPLETED for movement in self.movements)
+            and all(line.agrees for line in self.lines)
+            and self.unknown_was_seen
+            and self.withdrawals_executed == asked
+        )
+
+
+class Demo:
+    """One run of the demo on a running sandbox."""
+
+    def __init__(self, platform: Platform, control: ExchangeControl, console: Console) -> None:
+        self._platform = platform
+        self._control = control
+        self._console = console
+        self._samples: dict[str, Sample] = {}
+
+    async def run(self) -> DemoResult:
+        """Raises `DemoFailed` when the movements do not end in time."""
+        inventory = self._platform.settings.inventory
+        before = await read_holdings(self._platform.balance_fetchers, inventory)
+        withdrawals_before = len(await self._control.withdrawals("venue_a"))
+        with Live(console=self._console, refresh_per_second=4, transient=not self._console.is_terminal) as live:
+            await self._start_losing_one()
+            await self._follow(live, self._reply_is_lost, "the lost reply")
+            for sample in SAMPLES:
+                if not sample.loses_reply:
+                    await self._start(sample)
+            await self._follow(live, self._all_ended, "the end of all movements")
+        movements = await self._read()
+        lines = await self._settled_lines(before, movements)
+        if not self._console.is_terminal:
+            self._console.print(movements_table(self._samples, movements))
+        self._console.print(sheet_table(lines, fees_paid(movements, inventory)))
+        return DemoResult(
+            movements=tuple(movements),
+            lines=lines,
+            unknown_was_seen=await self._unknown_was_seen(),
+            withdrawals_executed=len(await self._control.withdrawals("venue_a")) - withdrawals_before,
+        )
+
+    async def _start_losing_one(self) -> None:
+        """The next withdrawal is executed by the exchange, and its answer is lost."""
+        await self._control.clear_faults()
+        await self._control.order(FaultKind.LOSE_REPLY_AFTER_EXECUTION, venue="venue_a")
+        for sample in SAMPLES:
+            if sample.loses_reply:
+                await self._start(sample)
+
+    async def _start(self, sample: Sample) -> None:
+        order = MovementOrder(
+            template_key=sample.template_key,
+            parameters={"amount": sample.amount},
+            requested_by=REQUESTER,
+            reason=f"demo: {sample.title}",
+        )
+        receipt = await create_movement(self._platform.engine, order)
+        self._samples[receipt.request_id] = sample
+        await approve_movement(self._platform.engine, receipt.request_id, actor=APPROVER)
+
+    async def _read(self) -> list[MovementView]:
+        async with self._platform.database.transaction() as transaction:
+            found = await read_movements(
+                transaction, self._platform.settings.network_class, request_ids=list(self._samples)
+            )
+        return sorted(found, key=lambda movement: movement.created_at)
+
+    async def _follow(self, live: Live, ended: Callable[[Sequence[MovementView]], bool], awaited: str) -> None:
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while True:
+            movements = await self._read()
+            if self._console.is_terminal:
+                live.update(movements_table(self._samples, movements))
+            await self._do_manual_steps(movements)
+            if ended(movements):
+                return
+            if time.monotonic() > deadline:
+                self._console.print(movements_table(self._samples, movements))
+                raise DemoFailed(f"{awaited} did not come within {DEADLINE_SECONDS:.0f} s; see the logs of the drains")
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _do_manual_steps(self, movements: Sequence[MovementView]) -> None:
+        """Play the operator: a movement that waits for a person is seen to wait, then its step is done."""
+        for movement in movements:
+            if movement.request_state is RequestState.WAITING_MANUAL_ACTION:
+                await complete_manual_node(
+                    self._platform.engine,
+                    movement.request_id,
+                    MANUAL_NODE,
+                    actor=OPERATOR,
+                    note="asked the venue by phone: deposits are open",
+                )
+
+    @staticmethod
+    def _reply_is_lost(movements: Sequence[MovementView]) -> bool:
+        """The first withdrawal is UNKNOWN, or has been."""
+        states = [movement.node("withdraw").node_state for movement in movements]
+        return bool(states) and all(
+            state in (NodeState.UNKNOWN, NodeState.SUBMITTED, NodeState.OBSERVING, NodeState.COMPLETED)
+            for state in states
+        )
+
+    @staticmethod
+    def _all_ended(movements: Sequence[MovementView]) -> bool:
+        return all(movement.request_state in _ENDED for movement in movements)
+
+    async def _settled_lines(self, before: Holdings, movements: list[MovementView]) -> tuple[Line, ...]:
+        """The sheet, once the receiving exchange has credited the transfers that no node waits for."""
+        inventory = self._platform.settings.inventory
+        deadline = time.monotonic() + 60
+        while True:
+            after = await read_holdings(self._platform.balance_fetchers, inventory)
+            lines = compare(before, after, movements, inventory)
+            if all(line.agrees for line in lines) or time.monotonic() > deadline:
+                return lines
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _unknown_was_seen(self) -> bool:
+        for request_id, sample in self._samples.items():
+            if sample.loses_reply:
+                async with self._platform.database.transaction() as transaction:
+                    steps = await read_steps(transaction, request_id)
+                return any(step.to_state == NodeState.UNKNOWN for step in steps)
+        return False
