@@ -26,10 +26,11 @@ async def _ask_health(settings: Settings) -> list[Finding]:
     from qtg_dagster.composition import open_platform
 
     async with open_platform(settings, pool_size=2) as platform:
-        parts = [*platform.executors.items(), *platform.signers.items()]
-        if not parts:
+        asked = [_health(key, executor.health) for key, executor in platform.executors.items()]
+        asked += [_health(key, signer.health) for key, signer in platform.signers.items()]
+        if not asked:
             return [Finding("executors", False, "none is registered", "set MG_INVENTORY_FILE, or start the sandbox")]
-        return list(await asyncio.gather(*(_health(key, part.health) for key, part in parts)))
+        return list(await asyncio.gather(*asked))
 
 
 async def _health(key: str, ask: Callable[[], Awaitable[HealthReport | None]]) -> Finding:
