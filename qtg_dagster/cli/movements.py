@@ -173,10 +173,10 @@ def run(work: Callable[[Engine], Awaitable[None]]) -> None:
     """Run one action on an open platform; an error of ours becomes one line and exit code 1."""
     from qtg_dagster.composition import open_platform
     from qtg_dagster.domain.errors import QtgError
-    from qtg_dagster.host.running import running_settings
+    from qtg_dagster.host.environment import machine_settings
 
     async def action() -> None:
-        async with open_platform(running_settings(), pool_size=2) as platform:
+        async with open_platform(machine_settings(), pool_size=2) as platform:
             await work(platform.engine)
 
     try:
