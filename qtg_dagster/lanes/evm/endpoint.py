@@ -72,7 +72,7 @@ class Endpoint:
             from web3 import AsyncHTTPProvider
 
             # web3 logs whole addresses, keys and all, at DEBUG and INFO.
-            logging.getLogger("web3.providers.AsyncHTTPProvider").setLevel(logging.WARNING)
+            logging.getLogger("web3").setLevel(logging.WARNING)
             provider = AsyncHTTPProvider(
                 self._url,
                 request_kwargs={"timeout": ClientTimeout(total=TIMEOUT_SECONDS), "allow_redirects": False},
