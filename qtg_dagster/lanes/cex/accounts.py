@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.inventory import Inventory, VenueEntry
-from qtg_dagster.lanes.cex.reply import RawReply
+from qtg_dagster.lanes.cex.reply import LookupFailed, RawReply
 from qtg_dagster.lanes.cex.transport import Credentials, Transport
 from qtg_dagster.lanes.cex.venue import Call, Venue, load_venue
+
+_THROTTLED = frozenset({418, 429})
+_DEFAULT_PAUSE_SECONDS = 30.0
 
 
 class VenueAccount:
@@ -19,6 +24,7 @@ class VenueAccount:
     def __init__(self, key: str, entry: VenueEntry, *, timeout_seconds: float = 10.0) -> None:
         self.key = key
         self._timeout_seconds = timeout_seconds
+        self._paused_until = 0.0
         self.entry = entry
         self.venue: Venue = load_venue(entry.wire)
 
@@ -41,8 +47,17 @@ class VenueAccount:
         return await self.transport.call(call)
 
     async def read(self, call: Call) -> Any:
-        """The JSON of a read; raises `LookupFailed` when there is no well-formed 2xx answer."""
-        return (await self.transport.call(call)).payload()
+        """The JSON of a read; raises `LookupFailed` when there is no well-formed 2xx answer.
+
+        A venue that asked for a pause is not asked anything until it is over: insisting gets an address banned.
+        """
+        pause = self._paused_until - time.monotonic()
+        if pause > 0:
+            raise LookupFailed("PAUSED", f"{self.key} asked for a pause", retry_after_seconds=math.ceil(pause))
+        reply = await self.transport.call(call)
+        if reply.status in _THROTTLED:
+            self._paused_until = time.monotonic() + (reply.retry_after_seconds or _DEFAULT_PAUSE_SECONDS)
+        return reply.payload()
 
     async def close(self) -> None:
         """Give connections back, if any request was ever made."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from qtg_dagster.lanes.cex.accounts import VenueAccount
@@ -24,13 +24,15 @@ async def withdrawals_by_client_id(
     return _unique(row for row in rows if row.client_id == client_id)
 
 
-async def withdrawals_by_id(account: VenueAccount, withdrawal_id: str, now: datetime) -> tuple[WithdrawalRow, ...]:
-    """Rows with exactly this id, from the longest window the venue allows."""
+async def withdrawals_by_ids(
+    account: VenueAccount, withdrawal_ids: Sequence[str], now: datetime
+) -> tuple[WithdrawalRow, ...]:
+    """Rows with exactly these ids, from the longest window the venue allows."""
     end = now + MARGIN
-    window = Window(end - account.venue.history_window + timedelta(seconds=1), end)
-    body = await account.read(account.venue.withdrawal_by_id(withdrawal_id, window))
+    window = Window(end - account.venue.history_window, end)
+    body = await account.read(account.venue.withdrawals_by_ids(withdrawal_ids, window))
     rows = account.venue.read_withdrawals(body)
-    return _unique(row for row in rows if row.withdrawal_id == withdrawal_id)
+    return _unique(row for row in rows if row.withdrawal_id in withdrawal_ids)
 
 
 async def deposits_since(account: VenueAccount, coin: str, start: datetime, now: datetime) -> tuple[DepositRow, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -139,6 +139,7 @@ class Venue(Protocol):
     request_lifetime: timedelta  # how long after its timestamp a signed request can still be taken
     client_id_window: timedelta  # longest window of a look-up by client id
     history_window: timedelta
+    ids_per_lookup: int
     page_size: int
 
     def client_id(self, idempotency_key: str) -> str: ...
@@ -146,7 +147,7 @@ class Venue(Protocol):
 
     def submit(self, order: Order, signed_at: datetime) -> Call: ...
     def withdrawal_by_client_id(self, client_id: str, window: Window) -> Call: ...
-    def withdrawal_by_id(self, withdrawal_id: str, window: Window) -> Call: ...
+    def withdrawals_by_ids(self, withdrawal_ids: Sequence[str], window: Window) -> Call: ...
     def read_withdrawals(self, body: Any) -> tuple[WithdrawalRow, ...]: ...
 
     def deposits(self, coin: str, window: Window, offset: int) -> Call: ...

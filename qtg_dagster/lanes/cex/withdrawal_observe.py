@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from qtg_dagster.domain.amounts import plain_decimal
+from qtg_dagster.domain.clock import Clock
 from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, ResultStatus
 from qtg_dagster.domain.plans import Frozen
 from qtg_dagster.domain.redaction import redact
-from qtg_dagster.lanes.cex.accounts import VenueAccount
+from qtg_dagster.lanes.cex.accounts import VenueAccount, VenueAccounts
 from qtg_dagster.lanes.cex.answers import for_operator, observing
-from qtg_dagster.lanes.cex.histories import withdrawals_by_id
+from qtg_dagster.lanes.cex.batching import WithdrawalLookups
 from qtg_dagster.lanes.cex.matching import transaction_hash
 from qtg_dagster.lanes.cex.observation import Observation
 from qtg_dagster.lanes.cex.orders import read_config
@@ -28,6 +29,10 @@ class WithdrawalStatusConfig(Frozen):
 class WithdrawalObserve(Observation):
     """COMPLETED with the transaction, the fee, and the amount that arrives. Reads only."""
 
+    def __init__(self, accounts: VenueAccounts, clock: Clock) -> None:
+        super().__init__(accounts, clock)
+        self._lookups = {account.key: WithdrawalLookups(account, clock) for account in accounts}
+
     def check(self, context: ExecutionContext) -> None:
         """Raise `InvalidInput` for names that the inventory does not know."""
         self._target(context)
@@ -35,7 +40,7 @@ class WithdrawalObserve(Observation):
     async def look(self, context: ExecutionContext) -> ExecutionResult:
         """Read the withdrawal's row and judge it."""
         config, account = self._target(context)
-        rows = await withdrawals_by_id(account, config.withdrawal_id, self._clock.now())
+        rows = await self._lookups[account.key].rows(config.withdrawal_id)
         return judge_withdrawal(config, account, rows)
 
     def _target(self, context: ExecutionContext) -> tuple[WithdrawalStatusConfig, VenueAccount]:

@@ -97,3 +97,18 @@ async def test_a_failed_reading_is_no_reading(lane: Any, venue: Any, response: A
     (fetcher,) = lane.cex.balance_fetchers
     with pytest.raises(LookupFailed):
         await fetcher.fetch()
+
+
+@pytest.mark.parametrize("status", [418, 429])
+async def test_a_venue_that_asked_for_a_pause_is_left_alone(status: int, lane: Any, venue: Any, response: Any) -> None:
+    path = "/venue_a/sapi/v3/asset/getUserAsset"
+    venue.on(path, raw=response(status, b'{"code":-1003}', Retry_After="120"))
+    (fetcher,) = lane.cex.balance_fetchers
+    with pytest.raises(LookupFailed, match=f"HTTP_{status}"):
+        await fetcher.fetch()
+    asked = len(venue.requests)
+    with pytest.raises(LookupFailed, match="PAUSED") as refusal:
+        await fetcher.fetch()
+    assert len(venue.requests) == asked
+    assert refusal.value.retry_after_seconds is not None
+    assert 100 < refusal.value.retry_after_seconds <= 120

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -117,3 +118,41 @@ async def test_a_missing_field_is_refused_before_anything(lane: Any, work_order:
     answer = await lane.executor("withdrawal_observe").preflight(context)
     assert answer.status is ResultStatus.REJECTED
     assert answer.evidence["field"] == "config.withdrawal_id"
+
+
+async def test_many_observers_share_a_request(lane: Any, venue: Any, work_order: Any, clock: Any) -> None:
+    applied = clock.now().strftime("%Y-%m-%d %H:%M:%S")
+    for number in range(100):
+        fields = {"id": f"w{number}", "withdrawOrderId": f"c{number}", "coin": "USDC", "network": "ETH"}
+        amounts = {"amount": str(number), "transactionFee": "1", "applyTime": applied}
+        venue.withdrawals.append({**fields, **amounts, "status": 6, "txId": f"0x{number:064x}"})
+    executor = lane.executor("withdrawal_observe")
+    contexts = [
+        work_order(amount=None, destination=None, withdrawal_id=f"w{number}", client_id=f"c{number}")
+        for number in range(100)
+    ]
+    seen = await asyncio.gather(*(executor.observe(context) for context in contexts))
+    assert [answer.provider_refs["withdrawal_amount"] for answer in seen] == [str(n) for n in range(100)]
+    assert len(venue.requests) == 3
+
+
+async def test_a_failed_shared_request_fails_no_withdrawal(
+    lane: Any, venue: Any, work_order: Any, response: Any
+) -> None:
+    venue.on_history(raw=response(500, b""))
+    executor = lane.executor("withdrawal_observe")
+    contexts = [work_order(amount=None, destination=None, withdrawal_id=f"w{n}") for n in range(3)]
+    seen = await asyncio.gather(*(executor.observe(context) for context in contexts))
+    assert {answer.status for answer in seen} == {ResultStatus.OBSERVING}
+
+
+async def test_a_cancelled_observer_leaves_the_others_their_answer(
+    lane: Any, venue: Any, work_order: Any, row: dict[str, Any]
+) -> None:
+    executor = lane.executor("withdrawal_observe")
+    context = work_order(amount=None, destination=None, withdrawal_id="w1")
+    first, second = (asyncio.create_task(executor.observe(context)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert (await second).status is ResultStatus.OBSERVING
+    assert first.cancelled()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -77,8 +77,9 @@ class BinanceVenue:
     wallet = "spot"
     amount_includes_fee = True
     request_lifetime = _RECEIVE_WINDOW
-    client_id_window = timedelta(days=7)
-    history_window = timedelta(days=90)
+    client_id_window = timedelta(days=7, seconds=-1)
+    history_window = timedelta(days=90, seconds=-1)
+    ids_per_lookup = 45
     page_size = 1000
     submit_rules = SubmitRules(
         read=_read_submit,
@@ -113,8 +114,8 @@ class BinanceVenue:
     def withdrawal_by_client_id(self, client_id: str, window: Window) -> Call:
         return Call("sapiGetCapitalWithdrawHistory", {"withdrawOrderId": client_id, **_times(window)})
 
-    def withdrawal_by_id(self, withdrawal_id: str, window: Window) -> Call:
-        return Call("sapiGetCapitalWithdrawHistory", {"idList": withdrawal_id, **_times(window)})
+    def withdrawals_by_ids(self, withdrawal_ids: Sequence[str], window: Window) -> Call:
+        return Call("sapiGetCapitalWithdrawHistory", {"idList": ",".join(withdrawal_ids), **_times(window)})
 
     def read_withdrawals(self, body: Any) -> tuple[WithdrawalRow, ...]:
         return tuple(_withdrawal(row) for row in _rows(body, "withdrawal history"))
