@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx
 
@@ -31,12 +30,7 @@ class ChainClient:
         self._ids = count(1)
         self._http = httpx.AsyncClient(timeout=10, trust_env=False)
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def close(self) -> None:
         await self._http.aclose()
 
     async def verify(self) -> None:

@@ -33,7 +33,7 @@ class NetworkConfig(Frozen):
     @field_validator("contract", "deposit_address")
     @classmethod
     def _lower_case(cls, address: str | None) -> str | None:
-        return None if address is None else evm_address(address)
+        return None if address is None else _address(address)
 
 
 class CoinConfig(Frozen):
@@ -77,7 +77,7 @@ class VenueConfig(Frozen):
     @field_validator("address_whitelist")
     @classmethod
     def _addresses(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return None if value is None else tuple(evm_address(item, field="address_whitelist") for item in value)
+        return None if value is None else tuple(_address(item) for item in value)
 
     @model_validator(mode="after")
     def _amounts_parse(self) -> Self:
@@ -154,8 +154,7 @@ class ExchangeConfig(Frozen):
         try:
             return cls.model_validate_json(path.read_text())
         except (ValidationError, InvalidInput) as error:
-            problems = error.errors(include_input=False) if isinstance(error, ValidationError) else [str(error)]
-            raise ConfigurationError(f"exchange config: {path}: {problems}") from None
+            raise ConfigurationError(f"exchange config: {path}: {_problems(error)}") from None
 
     def save(self, path: Path) -> None:
         """Write the file atomically with mode 0600."""
@@ -174,6 +173,19 @@ class ExchangeConfig(Frozen):
         for key, venue in self.venues.items():
             content["venues"][key]["api_secret"] = venue.api_secret.get_secret_value()
         return json.dumps(content, indent=2) + "\n"
+
+
+def _address(text: str) -> str:
+    try:
+        return evm_address(text)
+    except InvalidInput as error:
+        raise ValueError(str(error)) from None  # so that pydantic says where
+
+
+def _problems(error: ValidationError | InvalidInput) -> str:
+    if isinstance(error, InvalidInput):
+        return str(error)
+    return "; ".join(f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors())
 
 
 def private_file(path: Path, what: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from starlette.requests import Request
@@ -80,16 +81,22 @@ class Exchange:
 
     async def work(self) -> None:
         """Watch for deposits and pay withdrawals out, for ever; ends only by raising."""
-        async with self._chain:
-            while True:
-                await self._try(self._watch)
-                for desk in self.desks.values():
-                    await self._try(desk.step)
-                self._news.clear()
-                try:
-                    await asyncio.wait_for(self._news.wait(), self.config.chain.poll_seconds)
-                except TimeoutError:
-                    continue
+        while True:
+            self._news.clear()
+            await self._try(self._watch)
+            for desk in self.desks.values():
+                await self._try(desk.step)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.config.chain.poll_seconds):
+                    await self._news.wait()
+
+    async def close(self) -> None:
+        """Drop late executions, and let go of the chain and the ledger."""
+        for task in list(self._late):
+            task.cancel()
+        await asyncio.gather(*self._late, return_exceptions=True)
+        await self._chain.close()
+        self.ledger.close()
 
     async def _watch(self) -> None:
         await self._chain.verify()

@@ -35,7 +35,8 @@ class Fault(Frozen):
     """An order to misbehave: let `skip` matching requests pass, then hit the next `times`.
 
     `delay_seconds` executes at once and answers late; `delay_execution` executes and answers late;
-    `late_execution` drops the connection at once and executes late. `reply` sends the text given.
+    `late_execution` drops the connection at once and executes late, unless the process ends first; key, signature
+    and clock are judged on arrival. `reply` sends the text given.
     """
 
     kind: FaultKind

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import uvicorn
 from starlette.applications import Starlette
@@ -24,10 +27,24 @@ def build_app(exchange: Exchange) -> Starlette:
     return Starlette(routes=[*ControlApi(exchange).routes(), venues])
 
 
-async def serve(config: ExchangeConfig, *, host: str, port: int) -> None:
-    """Serve until signalled; prints the address once it listens. Port 0 picks a free one."""
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A stand-in that listens; `ended` is done when it was signalled or its background work failed."""
+
+    address: str
+    exchange: Exchange
+    ended: Awaitable[object]
+
+
+@asynccontextmanager
+async def serving(config: ExchangeConfig, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[Serving]:
+    """Listen and work inside the block; port 0 picks a free one. Raises what the background work raised."""
     listener = _listener(host, port)
-    exchange = Exchange(config)
+    try:
+        exchange = Exchange(config)
+    except BaseException:
+        listener.close()
+        raise
     server = uvicorn.Server(
         uvicorn.Config(
             build_app(exchange),
@@ -37,20 +54,30 @@ async def serve(config: ExchangeConfig, *, host: str, port: int) -> None:
             log_level="warning",
             access_log=False,
             server_header=False,
-            timeout_graceful_shutdown=5,
+            timeout_graceful_shutdown=2,
         )
     )
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    answering = asyncio.create_task(server.serve(sockets=[listener]))
     working = asyncio.create_task(exchange.work())
-    address = f"http://{host}:{listener.getsockname()[1]}"
-    print(f"exchange stand-in with {', '.join(config.venues)} on {address}", flush=True)  # noqa: T201 - its interface
-    await asyncio.wait({serving, working}, return_when=asyncio.FIRST_COMPLETED)
-    server.should_exit = True
-    await serving
-    if working.done():
-        working.result()
-    working.cancel()
-    exchange.ledger.close()
+    ended = asyncio.ensure_future(asyncio.wait({answering, working}, return_when=asyncio.FIRST_COMPLETED))
+    try:
+        yield Serving(f"http://{host}:{listener.getsockname()[1]}", exchange, ended)
+    finally:
+        server.should_exit = True
+        working.cancel()
+        results = await asyncio.gather(answering, working, return_exceptions=True)
+        await ended
+        await exchange.close()
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
+            raise result
+
+
+async def serve(config: ExchangeConfig, *, host: str, port: int) -> None:
+    """Serve until signalled; prints the address in one line once it listens."""
+    async with serving(config, host=host, port=port) as running:
+        print(f"exchange stand-in: {', '.join(config.venues)} on {running.address}", flush=True)  # noqa: T201
+        await running.ended
 
 
 def _listener(host: str, port: int) -> socket.socket:
