@@ -7,11 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import pytest
 
 from qtg_dagster.host.node_tools import anvil_binary
@@ -52,18 +52,25 @@ def start_chain(tmp_path: Path) -> Iterator[Callable[[], ChainProcess]]:
         command += ["--port", str(port), "--block-seconds", "0.05"]
         chain = ChainProcess(tmp_path, f"http://127.0.0.1:{port}", subprocess.Popen(command, env=environment))
         running.append(chain)
-        for _ in range(5000):
-            try:
-                httpx.post(chain.url, json={"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []})
-                break
-            except httpx.TransportError:
-                assert chain.process.poll() is None, "the chain ended"
+        deadline = time.monotonic() + 60
+        while not _listens(port):
+            assert chain.process.poll() is None, "the chain ended"
+            assert time.monotonic() < deadline, "the chain does not listen"
+            time.sleep(0.01)
         return chain
 
     yield start
     for chain in running:
         if chain.process.poll() is None:
             chain.kill()
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 @pytest.fixture

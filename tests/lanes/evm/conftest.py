@@ -6,13 +6,13 @@ import asyncio
 import json
 import socket
 import subprocess
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from aiohttp import ClientSession, web
 from eth_account import Account
@@ -116,16 +116,23 @@ def anvil_url() -> Iterator[str]:
     process = subprocess.Popen(command)
     url = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(500):
-            try:
-                httpx.post(url, json={"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []})
-                break
-            except httpx.TransportError:
-                assert process.poll() is None, "anvil ended"
+        deadline = time.monotonic() + 60
+        while not _listens(port):
+            assert process.poll() is None, "anvil ended"
+            assert time.monotonic() < deadline, "anvil does not listen"
+            time.sleep(0.01)
         yield url
     finally:
         process.kill()
         process.wait()
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 @pytest.fixture
