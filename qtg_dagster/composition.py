@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -10,6 +10,7 @@ from qtg_dagster.domain.balances import BalanceFetcher
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.executors.registry import ExecutorRegistry, SignerRegistry
 from qtg_dagster.executors.signers.local import build_signer
+from qtg_dagster.inventory import Inventory
 from qtg_dagster.lanes import cex, evm
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
@@ -40,14 +41,25 @@ class Platform:
 
 
 @asynccontextmanager
-async def open_platform(settings: Settings, *, pool_size: int | None = None) -> AsyncIterator[Platform]:
-    """Build everything from settings, and close every connection at the end of the block."""
-    inventory = settings.inventory
+async def open_platform(
+    settings: Settings,
+    *,
+    pool_size: int | None = None,
+    inventory: Inventory | None = None,
+    register_more: Callable[[ExecutorRegistry, Inventory], None] | None = None,
+) -> AsyncIterator[Platform]:
+    """Build everything from settings, and close every connection at the end of the block.
+
+    `inventory` stands in for the settings' own; `register_more` adds executors beside the lanes'.
+    """
+    inventory = inventory or settings.inventory
     database = Database(settings.database_url, pool_size=pool_size or settings.database_pool_size)
     executors, signers = ExecutorRegistry(), SignerRegistry()
     nonces = NonceLedger(database)
     exchanges = cex.register(executors, inventory)
     chains = evm.register(executors, inventory, nonces)
+    if register_more is not None:
+        register_more(executors, inventory)
     journal = SignerJournal(database)
     for key, entry in inventory.signers.items():
         signers.register(key, build_signer(key, entry, inventory, journal))

@@ -1,0 +1,1 @@
+"""Dagster jobs: thin calls into the engine, upkeep and treasury."""

@@ -1,0 +1,118 @@
+"""What people decide, as jobs for the launchpad: approve, reject, cancel, complete a manual step."""
+
+import dagster as dg
+from pydantic import Field
+
+from qtg_dagster.composition import Platform
+from qtg_dagster.engine.requests import approve_movement as approve
+from qtg_dagster.engine.requests import cancel_movement as cancel
+from qtg_dagster.engine.requests import complete_manual_node
+from qtg_dagster.engine.requests import reject_movement as reject
+from qtg_dagster.jobs.pictures import dag_picture, node_label
+from qtg_dagster.jobs.refusals import shown_in_the_ui
+from qtg_dagster.store.views import read_movement
+from resources import PlatformResource
+
+
+class Decision(dg.Config):
+    """A decision on one movement."""
+
+    request_id: str = Field(description="the movement's id, as create_movement shows it")
+    actor: str = Field(min_length=1, description="who decides; goes into the audit trail")
+    reason: str = Field(default="", description="why; goes into the audit trail")
+
+
+class ReasonedDecision(dg.Config):
+    """A decision that must be explained."""
+
+    request_id: str = Field(description="the movement's id")
+    actor: str = Field(min_length=1, description="who decides; goes into the audit trail")
+    reason: str = Field(min_length=1, description="why; goes into the audit trail")
+
+
+class ManualStep(dg.Config):
+    """A manual step that a person has done."""
+
+    request_id: str = Field(description="the movement's id")
+    node_key: str = Field(description="the manual node, e.g. manual_check")
+    actor: str = Field(min_length=1, description="who did it")
+    note: str = Field(min_length=1, description="what was done and where it can be seen")
+    provider_refs: dict[str, str] = Field(default={}, description="values that later nodes refer to")
+
+
+@dg.op(out=dg.Out(dg.Nothing), description="Approve a movement: its first nodes become READY.")
+async def approve_one(context: dg.OpExecutionContext, config: Decision, platform: PlatformResource) -> None:
+    with shown_in_the_ui():
+        async with platform.open() as parts:
+            await approve(parts.engine, config.request_id, actor=config.actor, reason=config.reason)
+            await show_movement(context, parts, config.request_id)
+
+
+@dg.op(out=dg.Out(dg.Nothing), description="Refuse a movement for good.")
+async def reject_one(context: dg.OpExecutionContext, config: ReasonedDecision, platform: PlatformResource) -> None:
+    with shown_in_the_ui():
+        async with platform.open() as parts:
+            await reject(parts.engine, config.request_id, actor=config.actor, reason=config.reason)
+            await show_movement(context, parts, config.request_id)
+
+
+@dg.op(out=dg.Out(dg.Nothing), description="Stop a movement before anything else of it is started.")
+async def cancel_one(context: dg.OpExecutionContext, config: ReasonedDecision, platform: PlatformResource) -> None:
+    with shown_in_the_ui():
+        async with platform.open() as parts:
+            await cancel(parts.engine, config.request_id, actor=config.actor, reason=config.reason)
+            await show_movement(context, parts, config.request_id)
+
+
+@dg.op(out=dg.Out(dg.Nothing), description="Record that a person did a manual step.")
+async def complete_one(context: dg.OpExecutionContext, config: ManualStep, platform: PlatformResource) -> None:
+    with shown_in_the_ui():
+        async with platform.open() as parts:
+            await complete_manual_node(
+                parts.engine,
+                config.request_id,
+                config.node_key,
+                actor=config.actor,
+                note=config.note,
+                provider_refs=config.provider_refs,
+            )
+            await show_movement(context, parts, config.request_id)
+
+
+async def show_movement(context: dg.OpExecutionContext, parts: Platform, request_id: str) -> None:
+    """Put the movement as it stands now on the run's page."""
+    async with parts.database.transaction() as transaction:
+        movement = await read_movement(transaction, parts.settings.network_class, request_id)
+    labels = {node.node_key: node_label(node.node_key, node.node_state) for node in movement.nodes}
+    context.add_output_metadata(
+        {
+            "request id": movement.request_id,
+            "request state": movement.request_state.value,
+            "intent": dg.MetadataValue.json(movement.intent),
+            "compiled plan hash": movement.compiled_plan_hash,
+            "nodes": dg.MetadataValue.md(dag_picture(labels, movement.edges)),
+        }
+    )
+
+
+@dg.job(executor_def=dg.in_process_executor, description=approve_one.description)
+def approve_movement() -> None:
+    approve_one()
+
+
+@dg.job(executor_def=dg.in_process_executor, description=reject_one.description)
+def reject_movement() -> None:
+    reject_one()
+
+
+@dg.job(executor_def=dg.in_process_executor, description=cancel_one.description)
+def cancel_movement() -> None:
+    cancel_one()
+
+
+@dg.job(executor_def=dg.in_process_executor, description=complete_one.description)
+def complete_manual_step() -> None:
+    complete_one()
+
+
+decision_jobs = (approve_movement, reject_movement, cancel_movement, complete_manual_step)

@@ -1,0 +1,111 @@
+"""Making templates and movements, as jobs for the launchpad."""
+
+import dagster as dg
+from pydantic import Field, ValidationError
+
+from qtg_dagster.domain.errors import InvalidInput
+from qtg_dagster.domain.plans import Plan
+from qtg_dagster.engine.orders import MovementOrder
+from qtg_dagster.engine.requests import create_movement as create
+from qtg_dagster.engine.requests import publish_template
+from qtg_dagster.inventory import Inventory
+from qtg_dagster.jobs.pictures import dag_picture, table
+from qtg_dagster.jobs.refusals import shown_in_the_ui
+from qtg_dagster.store.templates import StoredPlan, require_plan
+from resources import PlatformResource
+
+
+class NewMovement(dg.Config):
+    """A movement to create; it waits for approval and moves nothing by itself."""
+
+    template_key: str = Field(description="which template, e.g. chain_transfer_usdc")
+    template_version: int | None = Field(default=None, ge=1, description="null = the newest")
+    parameters: dict[str, str] = Field(default={}, description='values of the template, e.g. {"amount": "25"}')
+    bindings: dict[str, str] = Field(default={}, description="signer role -> signer key; the account's own is default")
+    requested_by: str = Field(description="who asks")
+    reason: str = Field(default="", description="why")
+    idempotency_key: str | None = Field(default=None, description="the same key and order give the same movement")
+    callback_url: str | None = Field(default=None, description="who is told of changes")
+    approval_ttl_seconds: int | None = Field(default=None, description="null = MG_APPROVAL_TTL_SECONDS")
+
+
+class Templates(dg.Config):
+    """Templates to publish."""
+
+    document: str = Field(default="", description="one template as YAML or JSON; empty = the sandbox's samples")
+
+
+@dg.op(out=dg.Out(dg.Nothing), description="Store a movement that waits for approval.")
+async def create_one(context: dg.OpExecutionContext, config: NewMovement, platform: PlatformResource) -> None:
+    with shown_in_the_ui():
+        order = MovementOrder.read(config.model_dump())
+        async with platform.open() as parts:
+            receipt = await create(parts.engine, order)
+            async with parts.database.transaction() as transaction:
+                stored = await require_plan(transaction, order.template_key, receipt.template_version)
+    context.add_output_metadata(
+        {
+            "request id": receipt.request_id,
+            "created": receipt.created,
+            "template": f"{order.template_key} version {receipt.template_version}",
+            "compiled plan hash": receipt.compiled_plan_hash,
+            "approval digest": receipt.approval_digest,
+            "approve before": str(receipt.expires_at) if receipt.expires_at else "any time",
+            "plan": dg.MetadataValue.md(plan_picture(stored.plan)),
+        }
+    )
+
+
+@dg.op(out=dg.Out(dg.Nothing), description="Store template versions; the same template again changes nothing.")
+async def publish(context: dg.OpExecutionContext, config: Templates, platform: PlatformResource) -> None:
+    with shown_in_the_ui():
+        async with platform.open() as parts:
+            plans = read_plans(config.document, parts.engine.inventory)
+            stored = [await publish_template(parts.engine, plan) for plan in plans]
+    context.add_output_metadata(
+        {
+            "templates": dg.MetadataValue.md(table(("template", "version", "title"), [_row(one) for one in stored])),
+            **{one.plan.template_key: dg.MetadataValue.md(plan_picture(one.plan)) for one in stored},
+        }
+    )
+
+
+def read_plans(document: str, inventory: Inventory) -> tuple[Plan, ...]:
+    """The template in the document, or the sandbox's samples; raises `InvalidInput` for the first wrong field."""
+    import yaml
+
+    from qtg_dagster.sandbox.plans import sample_plans
+
+    if not document.strip():
+        return sample_plans(inventory)
+    try:
+        return (Plan.model_validate(yaml.safe_load(document)),)
+    except yaml.YAMLError as error:
+        raise InvalidInput("document", f"is neither YAML nor JSON: {error}", "Correct it and publish again.") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in ("document", *first["loc"]))
+        raise InvalidInput(field, str(first["msg"]), "Correct it and publish again.") from None
+
+
+def _row(stored: StoredPlan) -> tuple[object, ...]:
+    return stored.plan.template_key, stored.version, stored.plan.title
+
+
+def plan_picture(plan: Plan) -> str:
+    """The plan's DAG with who does what."""
+    labels = {node.node_key: f"[{node.node_kind}] {node.node_key}  {node.executor_key or ''}" for node in plan.nodes}
+    return dag_picture(labels, [(edge.from_node, edge.to_node) for edge in plan.edges])
+
+
+@dg.job(executor_def=dg.in_process_executor, description=create_one.description)
+def create_movement() -> None:
+    create_one()
+
+
+@dg.job(executor_def=dg.in_process_executor, description=publish.description)
+def publish_templates() -> None:
+    publish()
+
+
+movement_jobs = (create_movement, publish_templates)

@@ -1,0 +1,1 @@
+"""Sensors and schedules: what detects and times work."""
