@@ -62,7 +62,7 @@ def derive_request_state(plan: Plan, states: NodeStates) -> RequestState | None:
 
 def _waits_for_a_person(plan: Plan, states: NodeStates) -> bool:
     ready = [node for node in plan.nodes if states[node.node_key] is NodeState.READY]
-    busy = any(state in IN_FLIGHT_NODE_STATES for state in states.values())
+    busy = any(state in IN_FLIGHT_NODE_STATES or state is NodeState.UNKNOWN for state in states.values())
     return bool(ready) and not busy and all(node.node_kind is NodeKind.MANUAL for node in ready)
 
 

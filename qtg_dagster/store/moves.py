@@ -14,15 +14,15 @@ from qtg_dagster.domain.errors import StaleClaim
 from qtg_dagster.domain.journal import AttemptOutcome, CallbackEvent, StepKind
 from qtg_dagster.domain.progress import Advance, advance_after_completion
 from qtg_dagster.domain.redaction import redact
-from qtg_dagster.domain.states import FINAL_REQUEST_STATES, NodeState, RequestState, check_node_move
+from qtg_dagster.domain.states import FINAL_REQUEST_STATES, REQUEST_MOVES, NodeState, RequestState, check_node_move
 from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.claims import Claim
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.statements import as_json, statement
 from qtg_dagster.store.work import Work
 
-#: Moves after which the whole movement is looked at again.
-_CONSEQUENTIAL = frozenset({NodeState.COMPLETED, NodeState.FAILED, NodeState.UNKNOWN})
+#: Moves after which the whole movement is looked at again; READY, because what never left no longer holds back FAILED.
+_CONSEQUENTIAL = frozenset({NodeState.COMPLETED, NodeState.FAILED, NodeState.UNKNOWN, NodeState.READY})
 _WOKEN_BY = {NodeState.SUBMITTED: "observe", NodeState.UNKNOWN: "recover", NodeState.READY: "dispatch"}
 
 
@@ -120,14 +120,18 @@ async def record_move(database: Database, work: Work, move: Move) -> Advance:
 
 
 async def _consequences(transaction: AsyncConnection, work: Work, move: Move) -> Advance:
-    """Lock the movement and derive what the move means for it, from where the nodes stand under the lock."""
-    row = (await transaction.execute(statement("lock_movement"), {"request_id": work.claim.request_id})).one()
-    states = {key: NodeState(state) for key, state in row.node_states.items()}
+    """Lock the movement and derive what the move means for it, from where the nodes stand under the lock.
+
+    A state that the movement cannot go to from where it is (it waits for a person already) is not news.
+    """
+    which = {"request_id": work.claim.request_id}
+    current = RequestState((await transaction.execute(statement("lock_movement"), which)).scalar_one())
+    found_states = (await transaction.execute(statement("read_node_states"), which)).scalar_one()
+    states = {key: NodeState(state) for key, state in found_states.items()}
     states[work.node.node_key] = move.to_state
     found = advance_after_completion(work.plan, states)
-    current = RequestState(row.request_state)
-    unchanged = found.request_state is current or current in FINAL_REQUEST_STATES
-    return Advance(ready=found.ready, request_state=None if unchanged else found.request_state)
+    news = found.request_state in REQUEST_MOVES[current]
+    return Advance(ready=found.ready, request_state=found.request_state if news else None)
 
 
 def _bound(work: Work, move: Move, consequences: Advance) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,19 +23,18 @@ from qtg_dagster.domain.states import (
 from qtg_dagster.store.database import Transaction
 from qtg_dagster.store.schema.movements import movement_approvals, movement_request_nodes, movement_requests
 from qtg_dagster.store.schema.outboxes import audit_outbox
-from qtg_dagster.store.statements import as_json
+from qtg_dagster.store.statements import as_json, statement
 from qtg_dagster.store.templates import StoredPlan, require_plan
 
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _LOCK = text("""
     SELECT r.id::text AS request_id, r.network_class, r.request_state, r.intent, r.input_params, r.resolved_bindings,
            r.compiled_plan_hash, r.approval_digest, r.expires_at, r.expires_at <= now() AS expired, r.callback_url,
-           r.requested_by, t.template_key, v.version,
-           (SELECT jsonb_object_agg(n.node_key, n.node_state)
-            FROM qtg.movement_request_nodes n WHERE n.request_id = r.id) AS node_states
+           r.requested_by, t.template_key, v.version
     FROM qtg.movement_requests r
     JOIN qtg.movement_plan_versions v ON v.id = r.plan_version_id
     JOIN qtg.movement_templates t ON t.id = v.template_id
-    WHERE r.id::text = :request_id AND r.network_class = :network_class
+    WHERE r.id = CAST(:request_id AS uuid) AND r.network_class = :network_class
     FOR NO KEY UPDATE OF r
 """)
 _SET_STATE = text("""
@@ -165,11 +165,14 @@ async def insert_request(transaction: Transaction, new: NewRequest) -> tuple[str
 
 async def lock_request(transaction: Transaction, request_id: str, network_class: str) -> LockedRequest:
     """Lock a movement and read it; raises `NotFound`."""
-    row = (
-        await transaction.execute(_LOCK, {"request_id": request_id.lower(), "network_class": network_class})
-    ).one_or_none()
+    row = None
+    if _UUID.fullmatch(request_id):
+        which = {"request_id": request_id, "network_class": network_class}
+        row = (await transaction.execute(_LOCK, which)).one_or_none()
     if row is None:
         raise NotFound(f"there is no movement request {request_id!r} in network class {network_class}")
+    # A statement of its own: the one that waited for the lock does not see what was committed meanwhile.
+    found = await transaction.execute(statement("read_node_states"), {"request_id": row.request_id})
     return LockedRequest(
         request_id=row.request_id,
         network_class=row.network_class,
@@ -184,7 +187,7 @@ async def lock_request(transaction: Transaction, request_id: str, network_class:
         callback_url=row.callback_url,
         requested_by=row.requested_by,
         stored=await require_plan(transaction, row.template_key, row.version),
-        node_states={key: NodeState(state) for key, state in row.node_states.items()},
+        node_states={key: NodeState(state) for key, state in found.scalar_one().items()},
     )
 
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 
 import pytest
+import structlog
 
-from qtg_dagster.domain.plans import NodeKind, ParameterSpec, ParameterType, Plan, PlanEdge, PlanNode, RiskControls
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.executors.registry import ExecutorRegistry, SignerRegistry
-from qtg_dagster.inventory import AssetEntry, Inventory
+from qtg_dagster.inventory import AccountEntry, AssetEntry, Inventory
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.runners import Runner, RunnerIdentity
-from tests.engine.provider import ScriptedExecutor, ScriptedProvider
+from tests.engine.desk import Desk
+from tests.engine.provider import ScriptedExecutor, ScriptedProvider, ScriptedSigner
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _plain_log() -> None:
+    """Tracebacks without every frame's variables."""
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[structlog.processors.add_log_level, plain])
 
 
 @pytest.fixture
@@ -23,54 +31,39 @@ def provider() -> ScriptedProvider:
 
 
 @pytest.fixture
-async def engine(database_url: str, provider: ScriptedProvider) -> AsyncIterator[Engine]:
+def signer(provider: ScriptedProvider) -> ScriptedSigner:
+    return ScriptedSigner(provider)
+
+
+@pytest.fixture
+def executors(provider: ScriptedProvider) -> ExecutorRegistry:
+    registry = ExecutorRegistry()
+    registry.register("exec.local.move", ScriptedExecutor(provider))
+    registry.register("exec.local.keyed", ScriptedExecutor(provider, key="one-at-a-time"))
+    registry.register("exec.local.watch", ScriptedExecutor(provider))
+    registry.register("exec.local.signed", ScriptedExecutor(provider, signed=True))
+    registry.register("exec.local.patient", ScriptedExecutor(provider, grace=3600.0))
+    for lane in ("ccip", "stargate", "cex"):
+        registry.register(f"exec.{lane}.send", ScriptedExecutor(provider))
+    return registry
+
+
+@pytest.fixture
+async def engine(database_url: str, executors: ExecutorRegistry, signer: ScriptedSigner) -> AsyncIterator[Engine]:
     database = Database(database_url, pool_size=5)
-    executors = ExecutorRegistry()
-    executors.register("exec.local.move", ScriptedExecutor(provider))
-    executors.register("exec.local.keyed", ScriptedExecutor(provider, key="one-at-a-time"))
-    executors.register("exec.local.watch", ScriptedExecutor(provider))
+    signers = SignerRegistry()
+    signers.register(signer.signer_key, signer)
     settings = Settings(database_url=database_url, drain_poll_seconds=0.2, drain_linger_seconds=0.3)
-    inventory = Inventory(assets={"USDC": AssetEntry(symbol="USDC", decimals=6)})
-    yield Engine(database, settings, inventory, executors, SignerRegistry())
+    treasury = AccountEntry(chain="eip155:1", address="0x" + "11" * 20, signer=signer.signer_key)
+    inventory = Inventory.model_construct(
+        assets={"USDC": AssetEntry(symbol="USDC", decimals=6)}, accounts={"treasury": treasury}
+    )
+    yield Engine(database, settings, inventory, executors, signers)
     await database.close()
 
 
 @pytest.fixture
-async def runner(engine: Engine) -> AsyncIterator[Runner]:
+async def desk(engine: Engine, provider: ScriptedProvider, signer: ScriptedSigner) -> AsyncIterator[Desk]:
+    """The engine with a registered runner."""
     async with Runner(engine.database, RunnerIdentity("dispatch", engine.settings.network_class)) as runner:
-        yield runner
-
-
-@pytest.fixture
-def rows(engine: Engine) -> Callable[..., Awaitable[list[dict[str, object]]]]:
-    """Read rows by plain SQL, to judge the engine by what is stored."""
-    from sqlalchemy import text
-
-    async def read(sql: str, **bound: object) -> list[dict[str, object]]:
-        async with engine.database.transaction() as transaction:
-            return [dict(row) for row in (await transaction.execute(text(sql), bound)).mappings()]
-
-    return read
-
-
-def node(key: str, kind: NodeKind = NodeKind.ACTION, executor: str | None = "exec.local.move", **rest: object) -> PlanNode:
-    return PlanNode.model_validate(
-        {"node_key": key, "node_kind": kind, "action_type": "move", "executor_key": executor, **rest}
-    )
-
-
-@pytest.fixture
-def chain_plan() -> Plan:
-    """move -> watch -> move_on, with an amount parameter and a destination under control."""
-    return Plan(
-        template_key="chain",
-        title="Three steps in a row",
-        parameters=(ParameterSpec(name="amount", type=ParameterType.AMOUNT, asset="USDC"),),
-        risk_controls=RiskControls(hard_cap="1000", destination_allowlist=("0xallowed",)),
-        nodes=(
-            node("first", config={"asset": "USDC", "amount": "$param:amount", "destination": "0xallowed"}),
-            node("watch", NodeKind.OBSERVE, "exec.local.watch", config={"reference": "$ref:first.reference"}),
-            node("last", config={"asset": "USDC", "amount": "$param:amount"}),
-        ),
-        edges=(PlanEdge(from_node="first", to_node="watch"), PlanEdge(from_node="watch", to_node="last")),
-    )
+        yield Desk(engine, runner, provider, signer)
