@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import structlog
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from qtg_dagster.domain.progress import Advance
@@ -27,11 +27,12 @@ async def record(engine: Engine, work: Work, move: Move) -> Advance:
     for delay in RETRY_DELAYS:
         try:
             return await record_move(engine.database, work, move)
-        except DBAPIError as error:
-            if not error.connection_invalidated:
-                raise
-            log.warning("database unreachable, outcome kept in memory", node=work.claim.node_id, retry_in=delay)
-        except PoolTimeoutError:
-            log.warning("no free connection, outcome kept in memory", node=work.claim.node_id, retry_in=delay)
+        except (OperationalError, InterfaceError, PoolTimeoutError) as error:
+            log.warning(
+                "database unreachable, outcome kept in memory",
+                node=work.claim.node_id,
+                retry_in=delay,
+                error=type(error).__name__,
+            )
         await asyncio.sleep(delay)
     return await record_move(engine.database, work, move)

@@ -8,21 +8,22 @@ from sqlalchemy import text
 
 from qtg_dagster.store.database import Database
 
+# One look per kind, each over its own partial index: finished nodes, however many, are never read.
 _COUNT = text("""
     SELECT
-        count(*) FILTER (WHERE n.node_state = 'READY' AND n.node_kind <> 'manual'
-                           AND r.request_state IN ('APPROVED', 'EXECUTING')
-                           AND coalesce(n.next_look_at, now()) <= now() + make_interval(secs => :horizon)) AS dispatch,
-        count(*) FILTER (WHERE n.node_state IN ('SUBMITTED', 'OBSERVING') AND r.request_state = 'EXECUTING'
-                           AND coalesce(n.next_look_at, now()) <= now() + make_interval(secs => :horizon)) AS observe,
-        count(*) FILTER (WHERE r.request_state = 'EXECUTING' AND (n.node_state = 'SUBMITTING'
-                           OR (n.node_state = 'UNKNOWN'
-                               AND coalesce(n.next_look_at, now()) <= now() + make_interval(secs => :horizon))))
-            AS recover
-    FROM qtg.movement_request_nodes n
-    JOIN qtg.movement_requests r ON r.id = n.request_id
-    WHERE n.node_state IN ('READY', 'SUBMITTING', 'SUBMITTED', 'OBSERVING', 'UNKNOWN')
-      AND r.finished_at IS NULL AND r.network_class = :network_class
+        (SELECT count(*) FROM qtg.movement_request_nodes n JOIN qtg.movement_requests r ON r.id = n.request_id
+         WHERE n.node_state = 'READY' AND n.node_kind <> 'manual'
+           AND r.request_state IN ('APPROVED', 'EXECUTING') AND r.network_class = :network_class
+           AND coalesce(n.next_look_at, now()) <= now() + make_interval(secs => :horizon)) AS dispatch,
+        (SELECT count(*) FROM qtg.movement_request_nodes n JOIN qtg.movement_requests r ON r.id = n.request_id
+         WHERE n.node_state IN ('SUBMITTED', 'OBSERVING')
+           AND r.request_state = 'EXECUTING' AND r.network_class = :network_class
+           AND coalesce(n.next_look_at, now()) <= now() + make_interval(secs => :horizon)) AS observe,
+        (SELECT count(*) FROM qtg.movement_request_nodes n JOIN qtg.movement_requests r ON r.id = n.request_id
+         WHERE n.node_state IN ('UNKNOWN', 'SUBMITTING')
+           AND r.request_state = 'EXECUTING' AND r.network_class = :network_class
+           AND (n.node_state = 'SUBMITTING'
+                OR coalesce(n.next_look_at, now()) <= now() + make_interval(secs => :horizon))) AS recover
 """)
 
 
