@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,7 +28,9 @@ def main(root: Path, key: str) -> int:
             return 0
         stamp.unlink(missing_ok=True)
         python = venv / "bin" / "python"
-        if not runs(python, "import pip"):
+        if not runs(python, "import pip, sys; assert (3, 11) <= sys.version_info < (3, 15)"):
+            for part in ("bin", "lib", "include"):
+                shutil.rmtree(venv / part, ignore_errors=True)
             version = ".".join(map(str, sys.version_info[:3]))
             say(f"making .venv with Python {version}")
             if not done([sys.executable, "-m", "venv", str(venv)], root):

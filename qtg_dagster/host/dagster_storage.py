@@ -5,6 +5,7 @@ As shipped it opens a connection for every call, which costs ten times the state
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from functools import lru_cache
@@ -16,8 +17,11 @@ from dagster_postgres.storage import DagsterPostgresStorage
 from sqlalchemy import Engine, create_engine
 
 from qtg_dagster.host.database import dagster_url, database_url
+from qtg_dagster.host.paths import state_home
+from qtg_dagster.host.postgres import EmbeddedPostgres
 from qtg_dagster.settings import load_settings
 
+_log = logging.getLogger("dagster.qtg")
 URL_VARIABLE = "QTG_DAGSTER_DATABASE_URL"
 
 
@@ -39,11 +43,28 @@ class PooledPostgresStorage(DagsterPostgresStorage):
 
 
 def storage_url() -> str:
-    """`QTG_DAGSTER_DATABASE_URL`, else derived from the database of this machine's QTG.
+    """`QTG_DAGSTER_DATABASE_URL`, else derived from `DATABASE_URL`, else the embedded server's.
 
-    Raises `ConfigurationError` when there is none, saying how to start or name one.
+    The embedded server is started and migrated when it does not run, so that Dagster's own commands work in a fresh
+    checkout; `qtg down` stops it.
     """
-    return os.environ.get(URL_VARIABLE) or dagster_url(database_url(load_settings()))
+    given = os.environ.get(URL_VARIABLE)
+    if given:
+        return given
+    settings = load_settings()
+    if not settings.database_url:
+        start_embedded()
+    return dagster_url(database_url(settings))
+
+
+def start_embedded() -> None:
+    """Start and migrate this state folder's server unless it runs already."""
+    from qtg_dagster.store.migrate import upgrade
+
+    server = EmbeddedPostgres(state_home())
+    if not server.is_alive():
+        upgrade(server.start())
+        _log.warning("started the embedded PostgreSQL of %s for Dagster; `qtg down` stops it", server.home)
 
 
 @lru_cache

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qtg_dagster.domain.errors import QtgError
-from qtg_dagster.host.environment import machine_settings
+from qtg_dagster.host.environment import local_settings, machine_settings
 from qtg_dagster.host.findings import Check, Finding
 from qtg_dagster.host.machine_checks import dagster_storage, database, disk, migrations, state_folder
 from qtg_dagster.host.platform_checks import chains_and_venues, executors_and_signers
-from qtg_dagster.settings import Settings, load_settings
+from qtg_dagster.settings import Settings
 
 #: Need settings only, and settings with a database to talk to. A new check is added here.
 CHECKS: tuple[Check, ...] = (state_folder, disk)
@@ -19,7 +19,7 @@ DATABASE_CHECKS: tuple[Check, ...] = (database, migrations, dagster_storage, exe
 def examine() -> Iterator[Finding]:
     """All findings, in order. Never raises: what goes wrong in a check is that check's finding."""
     try:
-        settings = load_settings()
+        settings = local_settings()
         venues, chains = len(settings.inventory.venues), len(settings.inventory.chains)
     except QtgError as error:
         yield Finding("settings", False, str(error), "correct that variable")

@@ -28,11 +28,14 @@ def machine_settings() -> Settings:
 
     Raises `ConfigurationError` when there is no database to talk to.
     """
+    settings = local_settings()
+    return settings.model_copy(update={"database_url": database_url(settings)})
+
+
+def local_settings() -> Settings:
+    """Settings with the inventory of this state folder when the environment names none."""
     settings = load_settings()
-    inventory = settings.inventory_file or state_home() / "inventory.yaml"
-    return settings.model_copy(
-        update={
-            "database_url": database_url(settings),
-            "inventory_file": inventory if settings.inventory_file or inventory.is_file() else None,
-        }
-    )
+    inventory = state_home() / "inventory.yaml"
+    if settings.inventory_file is not None or not inventory.is_file():
+        return settings
+    return settings.model_copy(update={"inventory_file": inventory})
