@@ -44,6 +44,7 @@ def trace_config() -> aiohttp.TraceConfig:
     config = aiohttp.TraceConfig()
     config.on_request_start.append(_on_start)
     config.on_request_headers_sent.append(_on_headers_sent)
+    config.on_request_chunk_sent.append(_on_body_sent)
     config.on_request_redirect.append(_on_redirect)
     config.on_request_end.append(_on_end)
     return config
@@ -59,10 +60,14 @@ async def _on_start(_session: Any, _context: Any, params: Any) -> None:
 async def _on_headers_sent(_session: Any, _context: Any, _params: Any) -> None:
     # aiohttp fires this just before the first byte is written: absent means that nothing can have left.
     sending = current_sending.get()
-    if sending is None:
-        return
-    sending.sent = True
-    if sending.moves_money:
+    if sending is not None:
+        sending.sent = True
+
+
+async def _on_body_sent(_session: Any, _context: Any, _params: Any) -> None:
+    sending = current_sending.get()
+    if sending is not None and sending.moves_money:
+        # Also fired just before the write, which is done by the time the loop comes round again.
         asyncio.get_running_loop().call_soon(fault_point, FaultPoint.SUBMIT_BYTES_SENT)
 
 
