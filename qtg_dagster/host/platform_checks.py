@@ -37,7 +37,7 @@ async def _health(key: str, ask: Callable[[], Awaitable[HealthReport | None]]) -
     try:
         report = await asyncio.wait_for(ask(), _PATIENCE_SECONDS)
     except Exception as error:  # noqa: BLE001 - what it raises is the finding
-        return Finding(key, False, f"{type(error).__name__}: {error}", "see the message")
+        return Finding(key, False, _words(error), "see the message")
     if report is None:
         return Finding(key, True, "nothing to reach")
     detail = f"{report.health_state}{f', {report.detail}' if report.detail else ''}"
@@ -53,10 +53,14 @@ async def _read_balances(settings: Settings) -> list[Finding]:
         try:
             readings = await asyncio.wait_for(fetcher.fetch(), _PATIENCE_SECONDS)
         except Exception as error:  # noqa: BLE001 - what it raises is the finding
-            return Finding(
-                fetcher.venue_key, False, f"{type(error).__name__}: {error}", "is it up, are its keys right?"
-            )
+            return Finding(fetcher.venue_key, False, _words(error), "is it up, are its keys right?")
         return Finding(fetcher.venue_key, True, f"{len(readings)} balances read")
 
     async with open_platform(settings, pool_size=2) as platform:
         return list(await asyncio.gather(*(read(fetcher) for fetcher in platform.balance_fetchers)))
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {_PATIENCE_SECONDS} s"
+    return f"{type(error).__name__}: {error}"
