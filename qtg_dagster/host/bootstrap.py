@@ -78,4 +78,7 @@ def failed(line: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2]))
+    try:
+        sys.exit(main(Path(sys.argv[1]), sys.argv[2]))
+    except PermissionError as error:
+        sys.exit(failed(f"{error}; run as the user who owns the checkout, or in a checkout of your own"))
