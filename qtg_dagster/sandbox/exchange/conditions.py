@@ -15,6 +15,7 @@ class Conditions(Frozen):
     maintenance: bool = False
     withdraw_disabled: tuple[str, ...] = Field(default=(), description='"COIN/NETWORK" pairs')
     deposit_disabled: tuple[str, ...] = ()
+    travel_rule: bool = Field(default=False, description="withdrawals need the travel rule's own endpoint")
     key_reads: bool = True
     key_withdraws: bool = True
     ip_restricted: bool = False

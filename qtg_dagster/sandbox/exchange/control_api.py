@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -59,7 +60,7 @@ class ControlApi:
                 return JSONResponse({"error": "the bearer token is missing or wrong"}, 401)
             try:
                 return JSONResponse(await handler(request))
-            except ValidationError as error:
+            except (ValidationError, json.JSONDecodeError) as error:
                 return JSONResponse({"error": str(error)}, 422)
             except QtgError as error:
                 return JSONResponse({"error": str(error)}, _STATUS_OF.get(type(error), 400))
@@ -71,6 +72,9 @@ class ControlApi:
             raise NotFound(f"no venue {key}; there are {', '.join(self._exchange.venues)}")
         return self._exchange.venues[key]
 
+    def _asked_venue(self, request: Request) -> Venue:
+        return self._venue(request.query_params.get("venue", ""))
+
     async def _health(self, _: Request) -> dict[str, Any]:
         return {
             "venues": list(self._exchange.venues),
@@ -79,7 +83,10 @@ class ControlApi:
 
     async def _moves(self, request: Request) -> list[dict[str, Any]]:
         asked = request.query_params
-        return self._exchange.books.moves(venue=asked.get("venue"), after=int(asked.get("after", "0")))
+        after = asked.get("after", "0")
+        if not after.isdecimal():
+            raise InvalidInput("after", f"{after!r} is not a sequence number", "Give the last seq you have.")
+        return self._exchange.books.moves(venue=asked.get("venue"), after=int(after))
 
     async def _balances(self, _: Request) -> dict[str, Any]:
         return {
@@ -88,10 +95,10 @@ class ControlApi:
         }
 
     async def _withdrawals(self, request: Request) -> list[dict[str, Any]]:
-        return [dict(row) for row in self._venue(request.query_params["venue"]).desk.rows()]
+        return [dict(row) for row in self._asked_venue(request).desk.rows()]
 
     async def _deposits(self, request: Request) -> list[dict[str, Any]]:
-        venue = self._venue(request.query_params["venue"])
+        venue = self._asked_venue(request)
         rows = self._exchange.ledger.rows("SELECT * FROM deposits WHERE venue = ? ORDER BY seq DESC", (venue.key,))
         return [dict(row) for row in rows]
 

@@ -49,6 +49,7 @@ class Fault(Frozen):
     status: int = Field(default=200, ge=200, le=599)
     body: str = ""
     content_type: str = "application/json;charset=UTF-8"
+    headers: dict[str, str] = Field(default_factory=dict, description='e.g. {"retry-after": "30"}')
     location: str | None = Field(default=None, description="target of a redirect; null = the same path again")
 
     @property

@@ -65,7 +65,8 @@ def _reply(request: Request, fault: Fault, answer: Answer) -> Response:
             return Response(b"", status_code=307, headers={"location": fault.location or str(request.url)})
         case FaultKind.REPLY:
             body = "" if fault.status in (204, 304) else fault.body
-            return Response(body, status_code=fault.status, headers={"content-type": fault.content_type})
+            headers = {"content-type": fault.content_type, **fault.headers}
+            return Response(body, status_code=fault.status, headers=headers)
         case _:
             return json_response(answer)
 

@@ -92,6 +92,8 @@ class Venue:
 
     def _apply(self, parameters: Parameters) -> dict[str, Any]:
         asked = self.desk.check(parameters, disabled=self.conditions.withdraw_disabled)
+        if self.conditions.travel_rule:
+            raise Refusal(-4104, "This withdrawal needs the travel rule questionnaire.")
         return {"id": self.desk.accept(asked, now_ms=self.now_ms())}
 
     def _withdrawals(self, parameters: Parameters) -> list[dict[str, Any]]:

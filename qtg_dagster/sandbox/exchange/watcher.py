@@ -39,7 +39,7 @@ class DepositWatcher:
     async def step(self) -> bool:
         """Scan up to the tip, then credit what has enough confirmations; returns whether blocks were replaced."""
         head = await self._chain.height()
-        replaced = await self._rewind_after_reorganisation()
+        replaced = await self._rewind_after_reorganisation(head)
         while (start := self._cursor()) <= head:
             end = min(start + _SPAN - 1, head)
             tip = await self._chain.block_hash(end)
@@ -54,11 +54,11 @@ class DepositWatcher:
     def _cursor(self) -> int:
         return int(self._ledger.meta("scan_next") or self._config.start_block)
 
-    async def _rewind_after_reorganisation(self) -> bool:
+    async def _rewind_after_reorganisation(self, head: int) -> bool:
         start, tip = self._cursor(), self._ledger.meta("scan_tip")
         if tip is None or await self._chain.block_hash(start - 1) == tip:
             return False
-        back = max(self._config.start_block, start - _REORG_DEPTH)
+        back = max(self._config.start_block, min(start, head + 1) - _REORG_DEPTH)
         with self._ledger.transaction():
             self._ledger.write("DELETE FROM deposits WHERE status = 0 AND block_number >= ?", (back,))
             self._ledger.set_meta("scan_next", str(back))

@@ -172,22 +172,22 @@ async def paying_exchange(
 
 @pytest.fixture
 async def connect() -> AsyncIterator[Callable[..., Any]]:
-    """Make real ccxt clients of a venue; all are closed after the test."""
+    """Make real ccxt clients of a venue, over one session that is closed after the test."""
+    import aiohttp
     import ccxt.async_support as ccxt
 
-    clients: list[Any] = []
+    session = aiohttp.ClientSession()
 
     def make(address: str, *, key: str = API_KEY, secret: str = API_SECRET, **options: Any) -> Any:
-        client = ccxt.binance({"apiKey": key, "secret": secret, "enableRateLimit": False, "timeout": 5000, **options})
+        settings = {"session": session, "enableRateLimit": False, "timeout": 5000, **options}
+        client = ccxt.binance({"apiKey": key, "secret": secret, **settings})
         for name, url in client.urls["api"].items():
             if isinstance(url, str):
                 client.urls["api"][name] = re.sub(r"^https?://[^/]+", f"{address}/venue_a", url)
-        clients.append(client)
         return client
 
     yield make
-    for client in clients:
-        await client.close()
+    await session.close()
 
 
 @pytest.fixture

@@ -161,6 +161,22 @@ async def test_a_credited_deposit_that_moves_to_another_block_is_not_credited_ag
     assert (await control.balances())["venue_a"]["ETH"]["free"] == "103"
 
 
+async def test_a_chain_rolled_back_far_below_the_cursor_is_scanned_again(
+    paying_exchange: Serving, connect: Connect, eventually: Eventually, chain: Any
+) -> None:
+    client, to = connect(paying_exchange.address), deposit_address(paying_exchange.exchange.config)
+    chain.mine(200)
+
+    async def scanned() -> bool:
+        return int(paying_exchange.exchange.ledger.meta("scan_next") or 0) > 200
+
+    assert await eventually(scanned)
+    chain.call("anvil_rollback", 190)
+    chain.send(to=to, value=hex(ETHER))
+    (row,) = await eventually(shown(client, 1, 1))
+    assert row["amount"] == "1.00000000"
+
+
 @pytest.mark.parametrize("point", [CrashPoint.DEPOSIT_SEEN, CrashPoint.DEPOSIT_CREDITED])
 async def test_a_venue_killed_around_a_deposit_credits_it_once(
     make_config: Callable[..., ExchangeConfig],

@@ -48,6 +48,7 @@ async def outcome(client: Any) -> str:
         (K.REPLY, {"body": '{"code":"0","msg":"","data":[]}'}, "{'code': '0', 'msg':", False),
         (K.REPLY, {"body": "{}", "executes": True}, "{}", True),
         (K.REPLY, {"status": 400, "body": '{"code":-1001,"msg":"internal"}'}, "OperationFailed", False),
+        (K.REPLY, {"status": 429, "body": '{"code":-1003,"msg":"slow down"}'}, "DDoSProtection", False),
         (K.REPLY, {"status": 204, "body": "ignored"}, "''", False),
     ],
 )
@@ -130,6 +131,14 @@ async def test_a_redirect_goes_where_it_is_told(paper_exchange: Serving, open_co
     assert (reply.status_code, reply.headers["location"]) == (307, "http://elsewhere.invalid/")
 
 
+async def test_a_reply_carries_the_headers_it_is_told(paper_exchange: Serving, open_control: Control) -> None:
+    control = open_control(paper_exchange.address)
+    await control.order(K.REPLY, endpoint="*", status=429, headers={"retry-after": "30"})
+    async with httpx.AsyncClient(trust_env=False) as http:
+        reply = await http.get(f"{paper_exchange.address}/venue_a/api/v3/ping")
+    assert (reply.status_code, reply.headers["retry-after"]) == (429, "30")
+
+
 async def test_a_lost_reply_sends_no_byte(paper_exchange: Serving, open_control: Control) -> None:
     await open_control(paper_exchange.address).order(K.LOSE_REPLY_AFTER_EXECUTION, endpoint="*")
     async with httpx.AsyncClient(trust_env=False) as http:
@@ -166,6 +175,11 @@ async def test_the_control_api_refuses_strangers_and_nonsense(paper_exchange: Se
         await control.order(K.EMPTY_200, venue="venue_z")
     with pytest.raises(ControlRefused, match="422"):
         await control.set_conditions("venue_a", no_such_condition=True)
+    async with httpx.AsyncClient(base_url=paper_exchange.address, trust_env=False) as http:
+        us = {"authorization": f"Bearer {paper_exchange.exchange.config.control_token.get_secret_value()}"}
+        assert (await http.post("/_control/faults", headers=us, content=b"{nonsense")).status_code == 422
+        assert (await http.get("/_control/moves", headers=us, params={"after": "x"})).status_code == 422
+        assert (await http.get("/_control/deposits", headers=us)).status_code == 404
     await control.order(K.EMPTY_200)
     await control.clear_faults()
     assert await control.faults() == []

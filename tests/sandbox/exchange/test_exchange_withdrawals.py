@@ -116,6 +116,16 @@ async def test_a_key_without_the_right_reads_but_does_not_withdraw(
     assert (await client.sapiPostCapitalWithdrawApply(GOOD))["id"]
 
 
+async def test_a_withdrawal_under_the_travel_rule_is_refused_here(
+    paper_exchange: Serving, connect: Connect, open_control: Control
+) -> None:
+    client, control = connect(paper_exchange.address), open_control(paper_exchange.address)
+    await control.set_conditions("venue_a", travel_rule=True)
+    with pytest.raises(ccxt.BaseError, match='"code": -4104'):
+        await client.sapiPostCapitalWithdrawApply(GOOD)
+    assert await control.withdrawals("venue_a") == []
+
+
 async def test_maintenance_is_announced_and_refuses_signed_calls(
     paper_exchange: Serving, connect: Connect, open_control: Control
 ) -> None:
