@@ -77,9 +77,12 @@ class Amount:
 
     @classmethod
     def from_decimal(cls, asset: Asset, value: Decimal, rounding: Rounding) -> Amount:
-        """Bring an exact decimal to whole base units with the rounding named."""
+        """Bring an exact decimal to whole base units with the rounding named; raises `InvalidInput` for no number."""
+        if not value.is_finite() or value.adjusted() > 78:
+            raise InvalidInput("amount", f"{value} does not fit 256 bits", "Give a smaller, finite number.")
         with localcontext() as context:
             context.prec = 120
+            context.rounding = rounding
             units = value.scaleb(asset.decimals).to_integral_value(rounding=rounding)
         return cls(asset, int(units))
 
@@ -142,5 +145,5 @@ def plain_decimal(value: Decimal) -> str:
     """Spell a finite, non-negative decimal plainly: `Decimal("1E-7")` becomes `"0.0000001"`."""
     if not value.is_finite() or value < 0:
         raise InvalidInput("amount", f"{value} is not a finite, non-negative number", "Give a plain decimal.")
-    text = format(value, "f")
+    text = format(value.copy_abs(), "f")
     return text.rstrip("0").rstrip(".") if "." in text else text

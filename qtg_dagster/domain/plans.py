@@ -11,11 +11,13 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from qtg_dagster.domain.canonical import digest
+from qtg_dagster.domain.canonical import canonical_json, digest
 from qtg_dagster.domain.errors import PlanInvalid
 
 NodeKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 MANUAL_PREFIX = "manual_"
+#: A typo in a reference must not reach a provider as literal text.
+_LOOKS_LIKE_REFERENCE = re.compile(r"\s*\$")
 
 
 class NodeKind(StrEnum):
@@ -81,6 +83,23 @@ class PlanNode(Frozen):
         return self.node_kind is NodeKind.ACTION
 
     @model_validator(mode="after")
+    def _config_is_exact(self) -> Self:
+        for name, value in self.config.items():
+            kind, target = split_reference(value)
+            malformed = isinstance(value, str) and _LOOKS_LIKE_REFERENCE.match(value) and not kind
+            if malformed or (kind == "ref" and not re.fullmatch(r"[^.]+\.[^.]+", target)):
+                raise PlanInvalid(
+                    f"nodes.{self.node_key}.config.{name}",
+                    f"{value!r} is not a reference",
+                    "Write $ref:node_key.field, $param:name or $intent:name.",
+                )
+        try:
+            canonical_json(self.config)
+        except TypeError as error:
+            raise PlanInvalid(f"nodes.{self.node_key}.config", str(error), "Give text, whole numbers, lists.") from None
+        return self
+
+    @model_validator(mode="after")
     def _manual_means_manual(self) -> Self:
         manual = self.node_kind is NodeKind.MANUAL
         if manual != self.node_key.startswith(MANUAL_PREFIX):
@@ -131,6 +150,8 @@ class Plan(Frozen):
             order = tuple(TopologicalSorter(self.predecessors()).static_order())
         except CycleError as cycle:
             raise PlanInvalid("edges", f"{' -> '.join(cycle.args[1])} is a cycle", "Remove one edge.") from cycle
+        if len({parameter.name for parameter in self.parameters}) != len(self.parameters):
+            raise PlanInvalid("parameters", "two parameters share a name", "Name every parameter once.")
         self._refs_point_backwards(order)
         return self
 

@@ -9,22 +9,34 @@ from typing import Any
 REDACTED = "[redacted]"
 MAX_TEXT = 4_000
 
-_SECRET_KEY = re.compile(
-    r"(secret|passw|passphrase|private[_-]?key|api[_-]?key|apikey|signature|authorization|cookie|mnemonic|"
-    r"access[_-]?token|refresh[_-]?token|questionnaire|beneficiary|x-mbx-apikey)",
-    re.IGNORECASE,
+_TELLING_WORDS = (
+    r"secret|passw|passphrase|private[_-]?key|privkey|api[_-]?key|signature|authorization|cookie|mnemonic|"
+    r"seed[_-]?phrase|credential|access[_-]?token|refresh[_-]?token|auth[_-]?token|bearer|jwt|session[_-]?id|"
+    r"questionnaire|beneficiary"
 )
+_SECRET_KEY = re.compile(_TELLING_WORDS, re.IGNORECASE)
 _SECRET_IN_TEXT = (
-    re.compile(r"(?i)\b((?:signature|apikey|api_key|secret|token|password|passphrase)=)[^&\s\"']+"),
-    re.compile(r"(?i)\b(postgres(?:ql)?(?:\+\w+)?://[^:/\s]+:)[^@\s]+(?=@)"),
-    re.compile(r"(?i)\b(bearer\s+)[A-Za-z0-9._\-]+"),
+    re.compile(r"()-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
+    # An authorization header's value has two words.
+    re.compile(r"(?i)(\b(?:basic|bearer|token)\s+)[A-Za-z0-9._~+/\-]{8,}=*"),
+    # name=value, name: value, "name": "value", whatever the name has around its secret word.
+    re.compile(
+        rf"(?i)((?:\b|_)[\w.\-]*(?:{_TELLING_WORDS}|\btoken|\bpwd)[\w.\-]*\\?[\"']?\s*[:=]\s*)"
+        r"(?:\\?\"[^\"]*\"?|'[^']*'?|[^\s,;&\"'}\)\]]+)"
+    ),
+    re.compile(r"(?i)(\b[a-z][a-z0-9+.\-]*://[^:/?#\s@]*:)[^@/\s]+(?=@)"),
+    # RPC providers carry their key in the path.
+    re.compile(r"(?i)(/v[0-9]+/)[A-Za-z0-9_\-]{24,}"),
 )
 
 
 def redact(value: Any) -> Any:
     """A copy of a JSON-like value without secrets: by key name, and inside text such as signed URLs."""
     if isinstance(value, Mapping):
-        return {str(key): REDACTED if _SECRET_KEY.search(str(key)) else redact(item) for key, item in value.items()}
+        return {
+            _storable(str(key)): REDACTED if _SECRET_KEY.search(str(key)) else redact(item)
+            for key, item in value.items()
+        }
     if isinstance(value, (list, tuple)):
         return [redact(item) for item in value]
     if isinstance(value, str):
@@ -35,7 +47,13 @@ def redact(value: Any) -> Any:
 
 
 def redact_text(text: str) -> str:
-    """Text without secrets, cut to a bounded length."""
+    """Text without secrets, cut to a bounded length, and such as the database's JSON can hold."""
+    text = _storable(text)
     for pattern in _SECRET_IN_TEXT:
         text = pattern.sub(rf"\1{REDACTED}", text)
     return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + f"... [{len(text) - MAX_TEXT} more]"
+
+
+def _storable(text: str) -> str:
+    """What a provider sent may hold NULs and broken characters; the database's JSON may not."""
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
