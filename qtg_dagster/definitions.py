@@ -4,20 +4,38 @@ from __future__ import annotations
 
 import dagster as dg
 
+from assets.balances import balance_snapshots, balances
+from assets.checks import asset_checks
+from assets.executors import executor_health, executors
+from assets.movements import movements
 from qtg_dagster.jobs.decisions import decision_jobs
 from qtg_dagster.jobs.drains import drain_jobs
 from qtg_dagster.jobs.movements import movement_jobs
+from qtg_dagster.jobs.upkeep import reap_evm_nonces
 from qtg_dagster.settings import Settings, load_settings
 from resources import ResourceSet
 from sensors.drains import drain_sensors
+from sensors.movements import movements_sensor
+from sensors.schedules import schedules
 
 
 def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definitions:
     """All definitions, for these settings' flags and intervals and with these resources."""
     return dg.Definitions(
-        jobs=[*drain_jobs.values(), *movement_jobs, *decision_jobs],
-        sensors=drain_sensors(settings),
+        assets=[balances, executors, movements],
+        asset_checks=asset_checks,
+        jobs=[
+            *drain_jobs.values(),
+            *movement_jobs,
+            *decision_jobs,
+            executor_health,
+            balance_snapshots,
+            reap_evm_nonces,
+        ],
+        sensors=[*drain_sensors(settings), movements_sensor(settings)],
+        schedules=schedules(settings),
         resources=resources.by_key(),
+        executor=dg.in_process_executor,
     )
 
 

@@ -1,13 +1,17 @@
 """PostgreSQL as a resource."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 import dagster as dg
 from pydantic import Field
 
 from qtg_dagster.store.database import Database
+from resources.lookout import lookout_for
 from resources.settings import SettingsResource
+
+T = TypeVar("T")
 
 
 class DatabaseResource(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -27,3 +31,10 @@ class DatabaseResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             yield database
         finally:
             await database.close()
+
+    def read(self, question: Callable[[Database], Awaitable[T]]) -> T:
+        """The answer to a short question, asked from a thread without an event loop, such as a sensor's.
+
+        Raises what the question raises, and `TimeoutError` when it takes too long.
+        """
+        return lookout_for(self.settings.read().database_url).read(question)

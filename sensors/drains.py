@@ -11,9 +11,8 @@ from qtg_dagster.settings import Settings
 from qtg_dagster.store.backlog import count_backlog
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.slots import SlotState, slot_state
-from resources import SettingsResource
+from resources import DatabaseResource, SettingsResource
 from sensors.keeping_alive import LiveRun, Verdict, judge
-from sensors.lookout import lookout_for
 from sensors.switches import worker_switch
 
 _ALIVE = [
@@ -76,8 +75,10 @@ def _sensor(watch: DrainWatch, settings: Settings) -> dg.SensorDefinition:
         default_status=switch.sensor_status,
         description=switch.explain(f"Keeps a {watch.kind} drain alive while there are {watch.description}"),
     )
-    def keep_alive(context: dg.SensorEvaluationContext, settings: SettingsResource) -> dg.SensorResult:
-        verdict = look(context.instance, settings.read(), watch)
+    def keep_alive(
+        context: dg.SensorEvaluationContext, settings: SettingsResource, database: DatabaseResource
+    ) -> dg.SensorResult:
+        verdict = look(context.instance, settings.read(), database, watch)
         if not verdict.launch:
             return dg.SensorResult(skip_reason=dg.SkipReason(verdict.reason))
         context.log.info(verdict.reason)
@@ -86,15 +87,14 @@ def _sensor(watch: DrainWatch, settings: Settings) -> dg.SensorDefinition:
     return keep_alive
 
 
-def look(instance: dg.DagsterInstance, settings: Settings, watch: DrainWatch) -> Verdict:
+def look(instance: dg.DagsterInstance, settings: Settings, database: DatabaseResource, watch: DrainWatch) -> Verdict:
     """What is to be done about one kind of drain now."""
-    lookout = lookout_for(settings.database_url)
 
-    async def see(database: Database) -> tuple[int, SlotState]:
-        backlog = await count_backlog(database, settings.network_class, horizon_seconds=watch.horizon_seconds)
-        return backlog.of(watch.kind), await slot_state(database, watch.kind, settings.network_class)
+    async def see(opened: Database) -> tuple[int, SlotState]:
+        backlog = await count_backlog(opened, settings.network_class, horizon_seconds=watch.horizon_seconds)
+        return backlog.of(watch.kind), await slot_state(opened, watch.kind, settings.network_class)
 
-    waiting, slot = lookout.read(see)
+    waiting, slot = database.read(see)
     if waiting == 0:
         return judge(waiting, slot, (), settings.drain_budget_seconds, datetime.now(UTC))
     runs = live_runs(instance, watch.kind)

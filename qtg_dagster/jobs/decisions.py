@@ -40,7 +40,7 @@ class ManualStep(dg.Config):
     provider_refs: dict[str, str] = Field(default={}, description="values that later nodes refer to")
 
 
-@dg.op(out=dg.Out(dg.Nothing), description="Approve a movement: its first nodes become READY.")
+@dg.op(name="approve", out=dg.Out(dg.Nothing), description="Approve a movement: its first nodes become READY.")
 async def approve_one(context: dg.OpExecutionContext, config: Decision, platform: PlatformResource) -> None:
     with shown_in_the_ui():
         async with platform.open() as parts:
@@ -48,7 +48,7 @@ async def approve_one(context: dg.OpExecutionContext, config: Decision, platform
             await show_movement(context, parts, config.request_id)
 
 
-@dg.op(out=dg.Out(dg.Nothing), description="Refuse a movement for good.")
+@dg.op(name="reject", out=dg.Out(dg.Nothing), description="Refuse a movement for good.")
 async def reject_one(context: dg.OpExecutionContext, config: ReasonedDecision, platform: PlatformResource) -> None:
     with shown_in_the_ui():
         async with platform.open() as parts:
@@ -56,7 +56,7 @@ async def reject_one(context: dg.OpExecutionContext, config: ReasonedDecision, p
             await show_movement(context, parts, config.request_id)
 
 
-@dg.op(out=dg.Out(dg.Nothing), description="Stop a movement before anything else of it is started.")
+@dg.op(name="cancel", out=dg.Out(dg.Nothing), description="Stop a movement before anything else of it is started.")
 async def cancel_one(context: dg.OpExecutionContext, config: ReasonedDecision, platform: PlatformResource) -> None:
     with shown_in_the_ui():
         async with platform.open() as parts:
@@ -64,7 +64,7 @@ async def cancel_one(context: dg.OpExecutionContext, config: ReasonedDecision, p
             await show_movement(context, parts, config.request_id)
 
 
-@dg.op(out=dg.Out(dg.Nothing), description="Record that a person did a manual step.")
+@dg.op(name="complete", out=dg.Out(dg.Nothing), description="Record that a person did a manual step.")
 async def complete_one(context: dg.OpExecutionContext, config: ManualStep, platform: PlatformResource) -> None:
     with shown_in_the_ui():
         async with platform.open() as parts:

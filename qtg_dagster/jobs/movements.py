@@ -35,7 +35,7 @@ class Templates(dg.Config):
     document: str = Field(default="", description="one template as YAML or JSON; empty = the sandbox's samples")
 
 
-@dg.op(out=dg.Out(dg.Nothing), description="Store a movement that waits for approval.")
+@dg.op(name="create", out=dg.Out(dg.Nothing), description="Store a movement that waits for approval.")
 async def create_one(context: dg.OpExecutionContext, config: NewMovement, platform: PlatformResource) -> None:
     with shown_in_the_ui():
         order = MovementOrder.read(config.model_dump())

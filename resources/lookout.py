@@ -1,4 +1,4 @@
-"""Reading the database from sensors: the store's own async reads, from the code server's threads.
+"""Reading the database from plain threads (sensors, schedules, checks) with the store's own async reads.
 
 One event loop thread and two connections a process; a statement that takes long is ended by the server.
 """

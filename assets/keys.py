@@ -1,0 +1,13 @@
+"""Names of assets, checks and of the tag that carries a scheduled window."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+GROUP = "treasury"
+BALANCES = dg.AssetKey("balances")
+EXECUTORS = dg.AssetKey("executors")
+MOVEMENTS = dg.AssetKey("movements")
+
+#: Tag of a scheduled run: the time it was scheduled for, from which its windows follow.
+WINDOW_TAG = "qtg/window"

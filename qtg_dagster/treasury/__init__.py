@@ -1,0 +1,1 @@
+"""What the treasury knows of its own money."""

@@ -1,0 +1,1 @@
+"""What keeps the platform in order beside the movements."""

@@ -1,0 +1,98 @@
+"""Cadences: cron down to the minute, and windows inside one minute's run below that.
+
+A window is named by its start, and the database lets it be served once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from qtg_dagster.domain.clock import Clock
+from qtg_dagster.engine.parts import Engine
+from qtg_dagster.store.cycles import begin_cycle, finish_cycle
+from qtg_dagster.store.heartbeats import beat
+
+_MINUTE = 60
+_DAY_MINUTES = 1440
+
+
+@dataclass(frozen=True, slots=True)
+class PassResult:
+    """What one pass of a worker did: a count, and what is worth noting."""
+
+    items: int
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+Pass = Callable[[], Awaitable[PassResult]]
+
+
+def cron_of(interval_seconds: int) -> str | list[str]:
+    """The cron line (or lines) whose ticks start each minute that has windows of this cadence."""
+    if interval_seconds <= _MINUTE:
+        return "* * * * *"
+    minutes = interval_seconds // _MINUTE
+    if minutes < _MINUTE and _MINUTE % minutes == 0:
+        return f"*/{minutes} * * * *"
+    starts = range(0, _DAY_MINUTES, minutes)
+    lines = [f"{start % _MINUTE} {start // _MINUTE} * * *" for start in starts]
+    return lines[0] if len(lines) == 1 else lines
+
+
+def windows_of(scheduled: datetime, interval_seconds: int) -> tuple[datetime, ...]:
+    """Starts of the windows that the run scheduled for this time serves."""
+    start = scheduled.astimezone(UTC)
+    steps = max(1, _MINUTE // interval_seconds)
+    return tuple(start + timedelta(seconds=step * interval_seconds) for step in range(steps))
+
+
+def cycle_key(window: datetime) -> str:
+    """The window's stable name."""
+    return window.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+async def serve_windows(engine: Engine, worker: str, windows: Sequence[datetime], work: Pass) -> list[str]:
+    """Wait for each window and serve it unless someone has; returns the keys of those served here.
+
+    A window whose successor has already begun is left out: late readings of the same thing tell nothing. An error
+    of `work` is recorded as the worker's and raised.
+    """
+    served: list[str] = []
+    for window, successor in zip(windows, [*windows[1:], None], strict=True):
+        if successor is not None and successor <= engine.clock.now():
+            continue
+        await _until(engine.clock, window)
+        if await serve_cycle(engine, worker, cycle_key(window), work):
+            served.append(cycle_key(window))
+    return served
+
+
+async def serve_cycle(engine: Engine, worker: str, key: str, work: Pass) -> bool:
+    """Run one pass under a cycle key, with its heartbeat; False when the key was taken before."""
+    database, network_class = engine.database, engine.settings.network_class
+    if not await begin_cycle(database, network_class, worker, key):
+        return False
+    started = time.monotonic()
+    try:
+        done = await work()
+    except Exception as error:
+        await beat(database, network_class, worker, duration_ms=_since(started), items=0, error=error)
+        raise
+    await finish_cycle(database, network_class, worker, key, {"items": done.items, **done.notes})
+    await beat(database, network_class, worker, duration_ms=_since(started), items=done.items)
+    return True
+
+
+async def _until(clock: Clock, moment: datetime) -> None:
+    wait = (moment - clock.now()).total_seconds()
+    if wait > 0:
+        await asyncio.sleep(wait)
+
+
+def _since(started: float) -> float:
+    return (time.monotonic() - started) * 1000
