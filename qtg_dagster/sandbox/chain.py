@@ -23,7 +23,7 @@ from pathlib import Path
 
 from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.host.node_tools import anvil_binary
-from qtg_dagster.sandbox.chain_gateway import Gateway
+from qtg_dagster.sandbox.chain_gateway import Gateway, NodeGone
 from qtg_dagster.sandbox.chain_journal import ChainJournal
 
 CHAIN_ID = 31337
@@ -103,7 +103,7 @@ class SandboxChain:
     async def _wait_for_node(self, gateway: Gateway, node: asyncio.subprocess.Process) -> None:
         deadline = time.monotonic() + _START_SECONDS
         while node.returncode is None and time.monotonic() < deadline:
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(NodeGone):
                 await gateway.call("eth_chainId")
                 return
             await asyncio.sleep(0.02)

@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
+from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.sandbox.chain_journal import ChainJournal
 
 if TYPE_CHECKING:
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 _BODY_BYTES = 64 * 2**20
 _SEND = "eth_sendRawTransaction"
 _HAVE_IT = "already imported"
+
+
+class NodeGone(ConfigurationError):
+    """The node behind the gateway does not answer; what it took is in the journal."""
 
 
 class Gateway:
@@ -56,9 +61,14 @@ class Gateway:
             await self._session.close()
 
     async def call(self, method: str, *params: Any) -> Any:
-        """A call of our own to the node; raises `ValueError` with the node's words when it refuses."""
+        """A call of our own; raises `ValueError` with the node's words for a refusal, `NodeGone` for silence."""
+        from aiohttp import ClientError
+
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-        _, answer = await self._forward(body)
+        try:
+            _, answer = await self._forward(body)
+        except (ClientError, TimeoutError, OSError) as error:
+            raise NodeGone(f"the sandbox chain: anvil does not answer {method} ({type(error).__name__})") from error
         document = json.loads(answer)
         if "error" in document:
             raise ValueError(document["error"].get("message", str(document["error"])))
@@ -74,10 +84,12 @@ class Gateway:
             status, answer = await self._forward(body)
             return web.Response(status=status, body=answer, content_type="application/json")
         async with self._writing:
-            for _, raw in sends:
+            # Bytes that were taken before are refused when they come again ("nonce too low"): that means nothing.
+            fresh = [(call_id, raw) for call_id, raw in sends if not self._journal.holds(raw)]
+            for _, raw in fresh:
                 self._journal.record_transaction(raw)
             status, answer = await self._forward(body)
-            for raw in _refused(sends, answer):
+            for raw in _refused(fresh, answer):
                 self._journal.record_refusal(raw)
         self.busy.set()
         return web.Response(status=status, body=answer, content_type="application/json")

@@ -28,6 +28,7 @@ class ChainJournal:
         self._path = path
         self._stream = path.open("ab")
         self._height = -1
+        self._taken: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -36,11 +37,18 @@ class ChainJournal:
         self._stream.close()
 
     def record_transaction(self, raw: str) -> None:
-        """Remember bytes before the node is given them."""
-        self._append({"raw": raw})
+        """Remember bytes before the node is given them; bytes that it has taken already are remembered once."""
+        if raw not in self._taken:
+            self._taken.add(raw)
+            self._append({"raw": raw})
+
+    def holds(self, raw: str) -> bool:
+        """Whether these bytes were given to the node and not refused."""
+        return raw in self._taken
 
     def record_refusal(self, raw: str) -> None:
-        """Remember that the node would not have these bytes: they are not given to it again."""
+        """Remember that the node would not have these bytes: they are not given to it again by a replay."""
+        self._taken.discard(raw)
         self._append({"refused": raw})
 
     def record_height(self, height: int) -> None:

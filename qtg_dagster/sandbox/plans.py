@@ -26,13 +26,17 @@ _AMOUNT = ParameterSpec(name="amount", type=ParameterType.AMOUNT, asset=ASSET, d
 _WITHDRAWAL_SECONDS, _CHAIN_SECONDS, _DEPOSIT_SECONDS = 1800, 600, 1800
 
 
+def is_sandbox(inventory: Inventory) -> bool:
+    """Whether the inventory has what the sample templates name."""
+    return {SOURCE, TARGET} <= inventory.venues.keys() and ACCOUNT in inventory.accounts
+
+
 def sample_plans(inventory: Inventory) -> tuple[Plan, ...]:
     """The templates, with the inventory's own addresses as the only destinations.
 
     Raises `ConfigurationError` when the inventory is not the sandbox's.
     """
-    missing = [key for key in (SOURCE, TARGET) if key not in inventory.venues]
-    if missing or ACCOUNT not in inventory.accounts:
+    if not is_sandbox(inventory):
         raise ConfigurationError(f"the sample templates need venues {SOURCE}, {TARGET} and account {ACCOUNT}")
     return (_exchange_to_exchange(inventory), _chain_transfer(inventory), _chain_transfer_with_check(inventory))
 

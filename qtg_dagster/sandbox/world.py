@@ -11,6 +11,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.sandbox import contracts
 from qtg_dagster.sandbox.chain import CHAIN, CHAIN_ID
 from qtg_dagster.sandbox.faucet import Faucet
@@ -20,6 +21,7 @@ from qtg_dagster.secret import Secret
 VENUES = ("venue_a", "venue_b")
 TREASURY = "treasury"
 TREASURY_SIGNER = "signer.local.treasury"
+_CONTROL_TOKEN = "control.token"  # noqa: S105 - a file name
 _ETHER = 10**18
 _USDC = 10**contracts.USDC_DECIMALS
 _TREASURY_FUNDS = (100 * _ETHER, 1_000_000 * _USDC)
@@ -49,7 +51,7 @@ class World:
 
     def control_token(self) -> Secret:
         """The bearer token of the exchange's side door."""
-        return Secret(Keyring(self.folder).token("control.token"))
+        return Secret(Keyring(self.folder).token(_CONTROL_TOKEN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,15 @@ def prepare_world(home: Path, chain_url: str, exchange_port: int) -> World:
         faucet.close()
     _write_config(world)
     return world
+
+
+def control_token(home: Path) -> Secret:
+    """The bearer token of the exchange's side door in the present epoch; raises `ConfigurationError` without one."""
+    path = home / "sandbox" / "world.json"
+    if not path.is_file():
+        raise ConfigurationError(f"there is no sandbox in {home}; start one with `qtg up`")
+    epoch = _Epoch(**json.loads(path.read_text()))
+    return Secret(Keyring(_folder(home / "sandbox", epoch)).token(_CONTROL_TOKEN))
 
 
 def _current_epoch(root: Path, faucet: Faucet) -> _Epoch:

@@ -117,6 +117,22 @@ def test_a_refused_transaction_is_not_tried_again(
     assert {"raw": "0x02c0"} in [json.loads(line) for line in journal.read_text().splitlines()]
 
 
+def test_bytes_that_are_sent_again_after_they_were_mined_survive_a_kill(
+    start_chain: Callable[[], Any], faucet_at: Callable[[str], Faucet]
+) -> None:
+    """The second sending is refused (its nonce is used); that must not strike the first from the journal."""
+    chain = start_chain()
+    faucet = faucet_at(chain.url)
+    receipt = faucet.send(to=FRIEND, value=3)
+    journal = chain.home / "sandbox" / "chain" / "journal.jsonl"
+    (raw,) = ChainJournal.read(journal).raw_transactions
+    with pytest.raises(ConfigurationError, match="refuses"):
+        faucet.call("eth_sendRawTransaction", raw)
+    chain.kill()
+    found = faucet_at(start_chain().url).call("eth_getTransactionReceipt", receipt["transactionHash"])
+    assert found["status"] == "0x1"
+
+
 def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     with ChainJournal(path) as journal:
@@ -154,6 +170,7 @@ def test_a_journal_asks_for_what_was_taken_and_not_refused(tmp_path: Path, entri
             elif kind == "refused":
                 journal.record_refusal(value)
                 wanted.pop(value, None)
+                assert not journal.holds(value)
             else:
                 journal.record_height(value)
                 highest = max(highest, value)

@@ -1,4 +1,4 @@
-"""EIP-1559 fees in whole wei: what to offer, and what a replacement must offer at least."""
+"""EIP-1559 fees in whole wei."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from qtg_dagster.domain.chains import ChainId, GasPrice
 
 WEI_PER_GWEI = 10**9
 GAS_MARGIN_PERCENT = 120
-#: Nodes want 10 % more on both fees; some compare after rounding, so 12.5 % rounded up.
-_REPLACEMENT_PER_MILLE = 1125
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +30,6 @@ def offer(chain: ChainId, *, base_fee: int, tip: int, ceiling_gwei: int) -> Fees
     return Fees(max_fee=GasPrice(chain, min(2 * base_fee + tip, ceiling)), tip=GasPrice(chain, tip))
 
 
-def replacement(old: Fees, market: Fees) -> Fees:
-    """The least offer that both the market and the nodes' replacement rule accept."""
-    chain = old.tip.chain
-    tip = max(_raised(old.tip.wei), market.tip.wei)
-    return Fees(
-        max_fee=GasPrice(chain, max(_raised(old.max_fee.wei), market.max_fee.wei, tip)), tip=GasPrice(chain, tip)
-    )
-
-
 def gas_limit(estimate: int) -> int:
     """The estimate with a margin, rounded up."""
     return -(-estimate * GAS_MARGIN_PERCENT // 100)
-
-
-def _raised(wei: int) -> int:
-    return -(-wei * _REPLACEMENT_PER_MILLE // 1000)
