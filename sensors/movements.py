@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 
 from assets.checks import Finding, find_interventions, find_old_balances
-from assets.keys import MOVEMENTS
 from assets.movements import materialization
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
@@ -67,7 +66,6 @@ def movements_sensor(settings: Settings) -> dg.SensorDefinition:
 
     @dg.sensor(
         name="movements_finished",
-        asset_selection=dg.AssetSelection.assets(MOVEMENTS),
         minimum_interval_seconds=_INTERVAL_SECONDS,
         default_status=switch.sensor_status,
         description=switch.explain("Reports each movement that came to rest on the asset `movements`."),

@@ -12,10 +12,11 @@ from decimal import Decimal, localcontext
 from qtg_dagster.domain.amounts import plain_decimal
 from qtg_dagster.domain.balances import BalanceFetcher, BalanceReading
 from qtg_dagster.domain.redaction import redact_text
+from qtg_dagster.executors.patience import answer_within
 from qtg_dagster.store.balances import append_balances
 from qtg_dagster.store.database import Database
 
-_ANSWER_SECONDS = 20.0
+_ANSWER_SECONDS = 10.0
 #: More than any sum of on-chain amounts has: nothing is rounded.
 _DIGITS = 120
 
@@ -40,9 +41,9 @@ async def snapshot_balances(
 async def _snapshot(database: Database, network_class: str, fetcher: BalanceFetcher) -> VenueSnapshot:
     started = time.monotonic()
     try:
-        readings = await asyncio.wait_for(fetcher.fetch(), _ANSWER_SECONDS)
+        readings = await answer_within(_ANSWER_SECONDS, fetcher.fetch)
     except TimeoutError:
-        return VenueSnapshot(fetcher.venue_key, (), _since(started), f"no answer within {_ANSWER_SECONDS:.0f} s")
+        return VenueSnapshot(fetcher.venue_key, (), _since(started), f"no answer within {_ANSWER_SECONDS:.0f} s, twice")
     except Exception as error:  # noqa: BLE001 - the venue's trouble, whatever it is, is shown and stays its own
         problem = redact_text(f"{type(error).__name__}: {error}")
         return VenueSnapshot(fetcher.venue_key, (), _since(started), problem)

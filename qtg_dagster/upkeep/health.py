@@ -12,6 +12,7 @@ from qtg_dagster.domain.contract import HealthReport, HealthState
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.redaction import redact_text
 from qtg_dagster.engine.parts import Engine
+from qtg_dagster.executors.patience import answer_within
 from qtg_dagster.store.health import (
     SeenHealth,
     record_executors,
@@ -20,7 +21,7 @@ from qtg_dagster.store.health import (
     register_signers,
 )
 
-_ANSWER_SECONDS = 15.0
+_ANSWER_SECONDS = 10.0
 _NOBODY = "0x" + "0" * 40
 
 
@@ -65,9 +66,9 @@ async def _ask_all(
 async def _ask(key: str, health: Callable[[], Awaitable[HealthReport | None]]) -> SeenHealth:
     started = time.monotonic()
     try:
-        report = await asyncio.wait_for(health(), _ANSWER_SECONDS)
+        report = await answer_within(_ANSWER_SECONDS, health)
     except TimeoutError:
-        report = HealthReport(health_state=HealthState.DOWN, detail=f"no answer within {_ANSWER_SECONDS:.0f} s")
+        report = HealthReport(health_state=HealthState.DOWN, detail=f"no answer within {_ANSWER_SECONDS:.0f} s, twice")
     except Exception as error:  # noqa: BLE001 - whatever a dependency throws: it is down, and the others are still asked
         report = HealthReport(health_state=HealthState.DOWN, detail=f"{type(error).__name__}: {error}")
     latency_ms = (time.monotonic() - started) * 1000
