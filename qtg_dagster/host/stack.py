@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
+from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.host.dagster_home import prepare_dagster_home
 from qtg_dagster.host.database import plain_url
 from qtg_dagster.host.environment import shared_environment
@@ -27,6 +31,22 @@ _CODE_SERVER_WORKERS = 32
 Extension = Callable[[Supervisor, Path], None]
 
 
+class Guest(Protocol):
+    """Something that runs beside the stack once all of it is ready, in this process."""
+
+    def begin(self) -> None:
+        """Start, and return at once."""
+        ...
+
+    def wants_to_leave(self) -> bool:
+        """Whether everything is to be stopped now."""
+        ...
+
+    def end(self) -> None:
+        """Stop within a moment; called before anything of the stack stops."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Stack:
     """All processes of one state folder. `extensions` come after the database and before Dagster."""
@@ -37,15 +57,19 @@ class Stack:
     web_port: int | None = None
     extensions: tuple[Extension, ...] = ()
 
-    def run(self) -> None:
-        """Run until SIGINT or SIGTERM, then stop everything in reverse order, the embedded database last."""
+    def run(self, guest: Guest | None = None) -> None:
+        """Run until SIGINT, SIGTERM or the guest's leave, then stop everything in reverse order, the database last."""
         server = self._embedded()
-        with Supervisor(self.home, self.say) as supervisor, suppress(StopAsked):
+        with Supervisor(self.home, self.say) as supervisor, ExitStack() as leaving, suppress(StopAsked):
             try:
                 web = self._start(supervisor, server)
                 self.say(f"QTG is up: {web} (state and logs in {self.home}; Ctrl-C stops it)")
-                supervisor.watch()
+                if guest is not None:
+                    guest.begin()
+                    leaving.callback(guest.end)
+                supervisor.watch(until=guest.wants_to_leave if guest else lambda: False)
             finally:
+                leaving.close()
                 supervisor.stop_all()
                 if server is not None:
                     self.say("stopping postgresql")
@@ -70,8 +94,10 @@ class Stack:
         code_port = remembered_port(self.home, "code-server")
         web_port = remembered_port(self.home, "webserver", self.web_port or _WEB_PORT)
         workspace = prepare_dagster_home(self.home, code_port)
+        seeding = _seed(environment)
         supervisor.start(code_server(code_port, environment))
         supervisor.start(webserver(web_port, workspace, environment), daemon(url, workspace, environment))
+        _await_seeding(seeding)
         return f"http://127.0.0.1:{web_port}"
 
 
@@ -111,6 +137,24 @@ def daemon(url: str, workspace: Path, environment: Mapping[str, str]) -> Process
         cwd=project_root(),
         ready_seconds=180,
     )
+
+
+def _seed(environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    """Write the rows that must stand before the first work, beside the start of Dagster."""
+    return subprocess.Popen(
+        _python("qtg_dagster", "seed"),
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def _await_seeding(seeding: subprocess.Popen[str]) -> None:
+    output, _ = seeding.communicate(timeout=120)
+    if seeding.returncode != 0:
+        raise ConfigurationError(f"QTG is not fit to start:\n{output.strip()}")
 
 
 def _python(module: str, *arguments: str) -> tuple[str, ...]:

@@ -102,10 +102,10 @@ class Supervisor:
         for child in group:
             self._await_ready(child)
 
-    def watch(self) -> None:
-        """Start again whatever dies, after a growing pause; raises `StopAsked` when it is time to stop."""
+    def watch(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Start again whatever dies, after a growing pause, until told; raises `StopAsked` when it is time to stop."""
         due: dict[str, float] = {}
-        while True:
+        while not until():
             self._tick()
             for group in self._groups:
                 for place, child in enumerate(group):

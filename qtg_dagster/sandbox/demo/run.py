@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.live import Live
 
 from qtg_dagster.composition import Platform
-from qtg_dagster.domain.errors import QtgError
+from qtg_dagster.domain.errors import Conflict, QtgError
 from qtg_dagster.domain.states import NodeState, RequestState
 from qtg_dagster.engine.orders import MovementOrder
 from qtg_dagster.engine.requests import approve_movement, complete_manual_node, create_movement
@@ -23,6 +23,7 @@ from qtg_dagster.sandbox.exchange.faults import FaultKind
 from qtg_dagster.store.views import MovementView, read_movements, read_steps
 
 DEADLINE_SECONDS = 180.0
+HEALTH_ROUND_SECONDS = 90.0
 _LOOK_SECONDS = 0.4
 _ENDED = frozenset(
     {RequestState.COMPLETED, RequestState.FAILED, RequestState.MANUAL_INTERVENTION, RequestState.CANCELLED}
@@ -104,7 +105,19 @@ class Demo:
         )
         receipt = await create_movement(self._platform.engine, order)
         self._samples[receipt.request_id] = sample
-        await approve_movement(self._platform.engine, receipt.request_id, actor=APPROVER)
+        await self._approve(receipt.request_id)
+
+    async def _approve(self, request_id: str) -> None:
+        """Approve; while something it needs was last seen down, say so and wait for the next health round."""
+        deadline = time.monotonic() + HEALTH_ROUND_SECONDS
+        while True:
+            try:
+                return await approve_movement(self._platform.engine, request_id, actor=APPROVER)
+            except Conflict as refused:
+                if time.monotonic() > deadline:
+                    raise
+                self._console.print(f"[yellow]{refused}[/]")
+            await asyncio.sleep(5)
 
     async def _read(self) -> list[MovementView]:
         async with self._platform.database.transaction() as transaction:
