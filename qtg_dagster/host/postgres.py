@@ -21,7 +21,7 @@ from qtg_dagster.host.postgres_binaries import Binaries, as_user, choose, runnab
 from qtg_dagster.host.postgres_place import Place, place_of
 from qtg_dagster.host.processes import command_line
 
-_START_SECONDS = 60
+_START_SECONDS = 120  # crash recovery on a busy disk takes its time
 _STOP_SECONDS = 30
 
 # The administrator exists for life-cycle and rescue; everything else connects as an ordinary owner.
