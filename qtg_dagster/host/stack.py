@@ -103,10 +103,11 @@ class Stack:
 
 def code_server(port: int, environment: Mapping[str, str]) -> ProcessSpec:
     """The one process that holds QTG's definitions and starts its runs."""
-    options = ["--host", "127.0.0.1", "--port", str(port), "--max-workers", str(_CODE_SERVER_WORKERS)]
+    options = ["-m", "qtg_dagster.definitions", "--location-name", "qtg", "--host", "127.0.0.1", "--port", str(port)]
+    options += ["--max-workers", str(_CODE_SERVER_WORKERS)]
     return ProcessSpec(
         "code-server",
-        _python("dagster", "api", "grpc", "-m", "qtg_dagster.definitions", "--location-name", "qtg", *options),
+        _python("qtg_dagster.host.code_server", "api", "grpc", *options),
         serves_code(port),
         env=environment,
         cwd=project_root(),
