@@ -29,6 +29,7 @@ from qtg_dagster.domain.errors import (
     StaleClaim,
 )
 from qtg_dagster.domain.journal import StepKind
+from qtg_dagster.domain.observation import clamp_hint
 from qtg_dagster.domain.redaction import redact_text
 from qtg_dagster.domain.states import DISPATCHABLE_REQUEST_STATES, NodeState
 from qtg_dagster.engine.context import build_execution_context, build_sign_request, check_drift, check_limits
@@ -40,11 +41,12 @@ from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.claims import Claim, claim_ready, release
 from qtg_dagster.store.moves import Intent, Move, record_intent
 from qtg_dagster.store.runners import Runner
+from qtg_dagster.store.statements import json_problem
 from qtg_dagster.store.work import Work, load_work
 
 log = structlog.get_logger("qtg.engine")
 
-#: Seconds a node that could not be started waits, by how often it was put off before; the last one repeats.
+#: Seconds a node that could not be started waits, by how often it was put off for that reason; the last one repeats.
 DEFERRALS = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
 
 #: Refused for good before anything happened, with the code an operator sees.
@@ -89,10 +91,16 @@ async def dispatch_node(engine: Engine, claim: Claim) -> None:
         await release(engine.database, [claim])
         return
     try:
-        context, intent, executor = await _make_ready(engine, work)
-        await record_intent(engine.database, work, intent)
+        await _start(engine, work)
     except StaleClaim as stale:
-        log.info("claim lost before submit", node=claim.node_id, reason=str(stale))
+        log.info("not started", node=claim.node_id, reason=str(stale))
+        # Taken over, or its movement no longer starts nodes: then it must not stay ours for as long as we live.
+        await release(engine.database, [claim])
+
+
+async def _start(engine: Engine, work: Work) -> None:
+    try:
+        context, intent, executor = await _make_ready(engine, work)
     except _PreflightRefused as refusal:
         code = refusal.result.error_code or "PREFLIGHT_REFUSED"
         await record(engine, work, _refused(code, str(refusal), dict(refusal.result.evidence)))
@@ -101,6 +109,7 @@ async def dispatch_node(engine: Engine, claim: Claim) -> None:
     except QtgError as error:
         await record(engine, work, _refused_or_deferred(work, error))
     else:
+        await record_intent(engine.database, work, intent)
         await _submit(engine, work, executor, context, intent.prepared)
 
 
@@ -156,6 +165,9 @@ async def _prepare(engine: Engine, executor: Executor, context: ExecutionContext
         raise _NotNow("PREPARE_ERROR", _describe(error)) from error
     if payload_hash(prepared.payload) != prepared.payload_hash:
         raise _NotNow("PAYLOAD_HASH_WRONG", "prepare returned a payload that does not match its hash", 60.0)
+    problem = json_problem(prepared.model_dump(mode="python"))
+    if problem:
+        raise _NotNow("PREPARED_NOT_STORABLE", f"prepare returned what cannot be written ahead: {problem}", 60.0)
     if prepared.expires_at is not None and prepared.expires_at <= engine.clock.now():
         raise _NotNow("PREPARED_EXPIRED", "the prepared action was stale when it arrived; it is prepared again")
     return prepared
@@ -232,7 +244,8 @@ def _refused(code: str, message: str, evidence: dict[str, object]) -> Move:
 
 
 def _deferred(work: Work, later: _NotNow) -> Move:
-    delay = DEFERRALS[min(work.looks, len(DEFERRALS) - 1)] if later.retry_after is None else later.retry_after
+    again = work.looks + 1 if work.error_code == later.code else 0
+    delay = DEFERRALS[min(again, len(DEFERRALS) - 1)] if later.retry_after is None else clamp_hint(later.retry_after)
     return Move(
         to_state=NodeState.READY,
         step_kind=StepKind.DEFERRED,

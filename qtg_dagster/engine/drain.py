@@ -34,6 +34,8 @@ log = structlog.get_logger("qtg.drain")
 
 #: Seconds between two heartbeats and two looks at who else is there.
 HEARTBEAT_SECONDS = 5.0
+#: Seconds before a node whose work failed in us is tried again.
+GIVE_BACK_SECONDS = 5.0
 
 
 class DrainKind(StrEnum):
@@ -182,7 +184,7 @@ class Drain:
             self.report.settled_requests.add(claim.request_id)
 
     async def _give_back(self, claim: Claim) -> None:
-        """A node whose work failed in us, not in its provider, may be claimed again at once."""
+        """A node whose work failed in us may be claimed again by anyone, but not in a hot loop."""
         self._owed.append(claim)
         try:
             await self._release_owed()
@@ -193,7 +195,7 @@ class Drain:
         """Release what could not be released before: a live runner's claim would keep everyone else away."""
         if self._owed:
             owed = list(self._owed)
-            await release(self._engine.database, owed)
+            await release(self._engine.database, owed, delay_seconds=GIVE_BACK_SECONDS)
             self._owed = [claim for claim in self._owed if claim not in owed]
 
     async def _wait(self, wakeups: Wakeups, free: int) -> None:

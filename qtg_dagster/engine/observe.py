@@ -8,10 +8,10 @@ import structlog
 
 from qtg_dagster.domain.errors import StaleClaim
 from qtg_dagster.domain.journal import StepKind
-from qtg_dagster.domain.observation import MAX_BACKOFF_SECONDS, observe_delay
+from qtg_dagster.domain.observation import clamp_hint, observe_delay
 from qtg_dagster.domain.states import NodeState, RequestState
 from qtg_dagster.engine.context import build_execution_context
-from qtg_dagster.engine.outcomes import move_for_error, move_for_observe
+from qtg_dagster.engine.outcomes import LOOK_FAILED, move_for_error, move_for_observe
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.engine.persist import record
 from qtg_dagster.faults import FaultPoint, fault_point
@@ -38,7 +38,7 @@ async def observe_node(engine: Engine, claim: Claim) -> None:
     if not active or work.request_state is not RequestState.EXECUTING:
         await release(engine.database, [claim])
         return
-    move = _timed_out(work) if engine.settings.observe_timeout_enforcement_enabled else None
+    move = _timed_out(engine, work) if engine.settings.observe_timeout_enforcement_enabled else None
     if move is None:
         move = await _look(engine, work)
     fault_point(FaultPoint.OBSERVE_RESPONSE)
@@ -56,12 +56,13 @@ async def _look(engine: Engine, work: Work) -> Move:
         result = await executor.observe(build_execution_context(work, attempt_no=work.attempt_no))
     except Exception as error:
         log.exception("observe raised", node=work.claim.node_id)
-        delay = min(observe_delay(work.node.action_type, None) * 2 ** min(work.looks, 10), MAX_BACKOFF_SECONDS)
+        in_a_row = work.looks + 1 if work.error_code == LOOK_FAILED else 0
+        delay = clamp_hint(observe_delay(work.node.action_type, None) * 2 ** min(in_a_row, 10))
         return move_for_error(work, StepKind.OBSERVED, error, look_after=delay)
     return move_for_observe(work, result)
 
 
-def _timed_out(work: Work) -> Move | None:
+def _timed_out(engine: Engine, work: Work) -> Move | None:
     """UNKNOWN for a node that was due and has been observed for longer than its plan allows; never FAILED."""
     limit = work.node.timeout_policy.observe_seconds
     if limit is None or work.started_at is None:
@@ -76,5 +77,5 @@ def _timed_out(work: Work) -> Move | None:
         facts={"observed_for_seconds": round(observed_for), "observe_seconds": limit},
         error_code="OBSERVATION_TIMEOUT",
         error_message=message,
-        look_after=0.0,
+        look_after=engine.settings.node_recovery_interval_seconds,
     )

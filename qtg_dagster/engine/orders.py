@@ -14,6 +14,7 @@ from qtg_dagster.domain.plans import Frozen, ParameterSpec, ParameterType, Plan,
 from qtg_dagster.domain.refs import resolve_config
 from qtg_dagster.domain.risk import check_amount, check_destination
 from qtg_dagster.inventory import Inventory
+from qtg_dagster.store.statements import json_problem
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
 
@@ -35,13 +36,22 @@ class MovementOrder(Frozen):
     def read(cls, document: Any) -> MovementOrder:
         """Validate a document; raises `InvalidInput` for the first wrong field."""
         try:
-            return cls.model_validate(document)
+            order = cls.model_validate(document)
+            _refuse_unstorable(order)
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"]) or "order"
             raise InvalidInput(
                 field, str(first["msg"]), f"Got {first['input']!r}; correct it and send again."
             ) from None
+        return order
+
+
+def _refuse_unstorable(order: MovementOrder) -> None:
+    for field, value in order.model_dump().items():
+        problem = json_problem(value)
+        if problem:
+            raise InvalidInput(field, f"holds {problem}", "Give plain text.")
 
 
 class MovementReceipt(Frozen):

@@ -6,11 +6,12 @@ from typing import Any
 
 from qtg_dagster.domain.contract import ExecutionResult, ResultStatus
 from qtg_dagster.domain.journal import AttemptOutcome, StepKind
-from qtg_dagster.domain.observation import MAX_BACKOFF_SECONDS, observe_delay
+from qtg_dagster.domain.observation import clamp_hint, observe_delay
 from qtg_dagster.domain.redaction import redact_text
 from qtg_dagster.domain.states import NodeState
 from qtg_dagster.executors.contract import Executor, submit_grace
 from qtg_dagster.store.moves import Move
+from qtg_dagster.store.statements import json_problem
 from qtg_dagster.store.work import Work
 
 S = ResultStatus
@@ -38,6 +39,8 @@ _AFTER_RECOVER: dict[ResultStatus, tuple[NodeState, AttemptOutcome]] = {
 }
 _NEED_EVIDENCE = frozenset({S.REJECTED, S.COMPLETED, S.FAILED, S.NOT_SENT})
 
+#: The look itself failed; nothing is known about the node that was not known before.
+LOOK_FAILED = "LOOK_FAILED"
 #: Seconds before an attempt that provably never left is made again, by attempt; the last one repeats.
 _RESEND_DELAYS = (1.0, 5.0, 15.0, 60.0)
 
@@ -48,11 +51,12 @@ def move_for_submit(work: Work, result: ExecutionResult, executor: Executor) -> 
     state, outcome = _AFTER_SUBMIT[S.UNKNOWN if problem else result.status]
     look_after: float | None = None
     if state is NodeState.UNKNOWN:
-        look_after = submit_grace(executor) if result.retry_after_seconds is None else result.retry_after_seconds
+        hint = result.retry_after_seconds
+        look_after = submit_grace(executor) if hint is None else clamp_hint(hint)
     elif state is NodeState.READY:
         look_after = _RESEND_DELAYS[min(work.attempt_no, len(_RESEND_DELAYS) - 1)]
     elif state is NodeState.SUBMITTED:
-        look_after = result.retry_after_seconds or 0.0
+        look_after = clamp_hint(result.retry_after_seconds or 0.0)
     return _move(StepKind.OUTCOME, result, state, outcome, problem=problem, look_after=look_after)
 
 
@@ -75,7 +79,7 @@ def move_for_recover(result: ExecutionResult, *, interval_seconds: float) -> Mov
     state, outcome = _AFTER_RECOVER[S.UNKNOWN if problem else result.status]
     look_after = 0.0 if state is NodeState.SUBMITTED else interval_seconds
     if result.retry_after_seconds is not None and state is NodeState.UNKNOWN:
-        look_after = min(result.retry_after_seconds, MAX_BACKOFF_SECONDS)
+        look_after = clamp_hint(result.retry_after_seconds)
     return _move(StepKind.RECOVERED, result, state, outcome, problem=problem, look_after=look_after)
 
 
@@ -87,7 +91,7 @@ def move_for_error(work: Work, step_kind: StepKind, error: Exception, *, look_af
         to_state=state,
         step_kind=step_kind,
         facts={"error": message},
-        error_code="LOOK_FAILED",
+        error_code=LOOK_FAILED,
         error_message=message,
         look_after=look_after,
         attempt_outcome=AttemptOutcome.UNKNOWN if state is NodeState.UNKNOWN else None,
@@ -99,7 +103,12 @@ def _violation(method: str, result: ExecutionResult, allowed: Any) -> str | None
         return f"{method} answered {result.status}, which the contract does not allow"
     if result.status in _NEED_EVIDENCE and not result.evidence:
         return f"{method} answered {result.status} without evidence"
-    return None
+    unstorable = json_problem([result.provider_refs, result.artifacts])
+    return (
+        f"{method} answered {result.status} with refs or artifacts that cannot be stored: {unstorable}"
+        if unstorable
+        else None
+    )
 
 
 def _move(
@@ -123,8 +132,8 @@ def _move(
         to_state=state,
         step_kind=step_kind,
         facts={key: value for key, value in facts.items() if value not in (None, {}, "")},
-        provider_refs=result.provider_refs,
-        artifacts=result.artifacts,
+        provider_refs={} if json_problem(result.provider_refs) else result.provider_refs,
+        artifacts={} if json_problem(result.artifacts) else result.artifacts,
         error_code="CONTRACT_VIOLATION" if problem else result.error_code,
         error_message=redact_text(message) if message else None,
         look_after=look_after,

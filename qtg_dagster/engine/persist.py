@@ -19,7 +19,7 @@ RETRY_DELAYS = (0.05, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 async def record(engine: Engine, work: Work, move: Move) -> Advance:
-    """Record a move, again after short waits while the connection fails.
+    """Record a move, again after short waits while the database fails or cannot be reached.
 
     Safe to repeat: when a first write did commit and only its answer was lost, the second finds the node moved on,
     changes nothing and raises `StaleClaim`. When all tries fail the error is raised; recovery finds the rest.

@@ -11,7 +11,7 @@ from qtg_dagster.domain.errors import ApprovalExpired, Conflict, InvalidInput, N
 from qtg_dagster.domain.journal import StepKind
 from qtg_dagster.domain.plans import NodeKind, Plan, approval_digest, compiled_plan_hash
 from qtg_dagster.domain.progress import advance_after_completion
-from qtg_dagster.domain.states import NodeState, RequestState
+from qtg_dagster.domain.states import FINAL_REQUEST_STATES, REQUEST_MOVES, NodeState, RequestState
 from qtg_dagster.engine.orders import (
     MovementOrder,
     MovementReceipt,
@@ -27,6 +27,7 @@ from qtg_dagster.store.database import Transaction
 from qtg_dagster.store.requests import (
     LockedRequest,
     NewRequest,
+    advance_frontier,
     audit,
     down_bindings,
     insert_approval,
@@ -207,7 +208,7 @@ async def cancel_movement(
     """
     async with _within(engine, transaction) as tx:
         request = await lock_request(tx, request_id, engine.settings.network_class)
-        if request.request_state in (RequestState.COMPLETED, RequestState.REJECTED, RequestState.CANCELLED):
+        if request.request_state in FINAL_REQUEST_STATES:
             raise Conflict(f"movement {request_id} is already {request.request_state}")
         await _cancel_nodes(tx, request, actor, reason)
         request = await lock_request(tx, request_id, engine.settings.network_class)
@@ -267,8 +268,10 @@ async def _go_on(tx: Transaction, request: LockedRequest, node_key: str) -> None
     state = found.request_state
     if state is None and request.request_state is RequestState.WAITING_MANUAL_ACTION:
         state = RequestState.EXECUTING
-    if state is not None and state is not request.request_state:
-        await set_request_state(tx, request, state, frontier=found.ready)
+    if found.ready:
+        await advance_frontier(tx, request, found.ready, after=node_key)
+    if state in REQUEST_MOVES[request.request_state]:
+        await set_request_state(tx, request, state)
 
 
 async def _lock_for_decision(engine: Engine, tx: Transaction, request_id: str, verb: str) -> LockedRequest:

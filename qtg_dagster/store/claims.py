@@ -90,11 +90,19 @@ async def _claim(database: Database, name: str, runner: Runner, **parameters: ob
     ]
 
 
-async def release(database: Database, claims: Sequence[Claim]) -> None:
-    """Give nodes back as they were; a claim that was taken over in the meantime is left alone."""
+async def release(database: Database, claims: Sequence[Claim], *, delay_seconds: float = 0) -> None:
+    """Give nodes back as they were, not to be claimed before the delay is over.
+
+    A claim that was taken over in the meantime is left alone.
+    """
     async with database.transaction() as transaction:
         for claim in claims:
             await transaction.execute(
                 statement("release_claim"),
-                {"node_id": claim.node_id, "runner_id": claim.runner_id, "claim_epoch": claim.claim_epoch},
+                {
+                    "node_id": claim.node_id,
+                    "runner_id": claim.runner_id,
+                    "claim_epoch": claim.claim_epoch,
+                    "delay": delay_seconds,
+                },
             )

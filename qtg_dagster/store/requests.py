@@ -208,6 +208,20 @@ async def set_request_state(
     await _tell(transaction, request, CallbackEvent.REQUEST_STATE_CHANGED, {"request_state": state})
 
 
+async def advance_frontier(
+    transaction: Transaction, request: LockedRequest, frontier: Sequence[str], *, after: str
+) -> None:
+    """Record which nodes a locked movement has come to, and tell its owner."""
+    await transaction.execute(
+        text(
+            "UPDATE qtg.movement_requests SET current_frontier = CAST(:frontier AS text[]) "
+            "WHERE id = CAST(:request_id AS uuid)"
+        ),
+        {"request_id": request.request_id, "frontier": list(frontier)},
+    )
+    await _tell(transaction, request, CallbackEvent.FRONTIER_ADVANCED, {"node_key": after, "frontier": list(frontier)})
+
+
 async def move_nodes(
     transaction: Transaction,
     request: LockedRequest,

@@ -12,9 +12,12 @@ from types import TracebackType
 from typing import Self
 
 import psycopg
+import structlog
 
 from qtg_dagster.domain.errors import StaleClaim
 from qtg_dagster.store.database import Database
+
+log = structlog.get_logger("qtg.store")
 
 #: First key of the two-key advisory locks; the claim statements look for the same number in pg_locks.
 RUNNER_LOCK_CLASS = 5329991
@@ -72,9 +75,13 @@ class Runner:
         if connection is None or connection.closed:
             return
         reason = "finished" if error is None else f"{type(error).__name__}"
-        await connection.execute(
-            "UPDATE qtg.runners SET ended_at = now(), end_reason = %s WHERE id = %s", (reason, self.runner_id)
-        )
+        try:
+            await connection.execute(
+                "UPDATE qtg.runners SET ended_at = now(), end_reason = %s WHERE id = %s", (reason, self.runner_id)
+            )
+        except psycopg.OperationalError as lost:
+            # The lock went with the session: all that is missing is the note of when.
+            log.warning("runner's end not recorded", runner=self.runner_id, error=str(lost))
         await connection.close()
 
     async def check_alive(self) -> None:

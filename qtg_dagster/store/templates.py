@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import insert, select, text
+from sqlalchemy import func, insert, select, text
 
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import Plan, graph_hash
@@ -32,6 +32,12 @@ _READ = text("""
       AND (CAST(:version AS integer) IS NULL OR v.version = :version)
     ORDER BY v.version DESC
     LIMIT 1
+""")
+
+_TEMPLATE_ID = text("""
+    INSERT INTO qtg.movement_templates (template_key) VALUES (:template_key)
+    ON CONFLICT (template_key) DO UPDATE SET template_key = excluded.template_key
+    RETURNING id
 """)
 
 
@@ -93,12 +99,11 @@ async def publish_plan(transaction: Transaction, plan: Plan) -> StoredPlan:
     newest = await find_plan(transaction, plan.template_key)
     if newest is not None and newest.plan == plan:
         return newest
-    if newest is None:
-        row = insert(movement_templates).values(template_key=plan.template_key).returning(movement_templates.c.id)
-        template_id, version = (await transaction.execute(row)).scalar_one(), 1
-    else:
-        row_of_key = select(movement_templates.c.id).where(movement_templates.c.template_key == plan.template_key)
-        template_id, version = (await transaction.execute(row_of_key)).scalar_one(), newest.version + 1
+    template_id = (await transaction.execute(_TEMPLATE_ID, {"template_key": plan.template_key})).scalar_one()
+    taken = select(func.max(movement_plan_versions.c.version)).where(
+        movement_plan_versions.c.template_id == template_id
+    )
+    version = ((await transaction.execute(taken)).scalar_one() or 0) + 1
     await _insert_version(transaction, template_id, version, plan)
     return await require_plan(transaction, plan.template_key)
 

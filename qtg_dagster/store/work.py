@@ -42,7 +42,8 @@ class Work:
     node_state: NodeState
     attempt_no: int
     provider_refs: dict[str, Any]
-    looks: int
+    looks: int  # looks at this state with this error code, the present ones included
+    error_code: str | None
     facts_digest: str | None
     started_at: datetime | None
     submitted_at: datetime | None
@@ -87,6 +88,7 @@ async def load_work(database: Database, claim: Claim) -> Work:
         attempt_no=row.attempt_no,
         provider_refs=row.provider_refs,
         looks=row.looks,
+        error_code=row.error_code,
         facts_digest=row.facts_digest,
         started_at=row.started_at,
         submitted_at=row.submitted_at,

@@ -27,6 +27,7 @@ picked AS (
     FROM qtg.movement_request_nodes n
     WHERE n.id IN (SELECT id FROM candidates)
       AND n.node_state IN ('UNKNOWN', 'SUBMITTING')
+      AND (n.next_look_at IS NULL OR n.next_look_at <= now())
       AND (n.runner_id IS NULL OR n.runner_id NOT IN (SELECT runner_id FROM live))
     FOR NO KEY UPDATE OF n SKIP LOCKED
 )

@@ -2,7 +2,7 @@
 SELECT r.id::text AS request_id, r.request_state, r.intent, r.input_params, r.resolved_bindings,
        r.compiled_plan_hash, r.approval_digest, r.current_frontier, r.callback_url,
        t.template_key, v.version AS template_version,
-       n.id::text AS node_id, n.node_key, n.node_state, n.attempt_no, n.claim_epoch, n.provider_refs, n.looks,
+       n.id::text AS node_id, n.node_key, n.node_state, n.attempt_no, n.claim_epoch, n.provider_refs, n.looks, n.error_code,
        n.started_at, n.submitted_at, n.facts_digest, n.updated_at, now() AS database_now,
        (SELECT jsonb_build_object(
             'template_key', t.template_key, 'title', v.title, 'description', v.description,

@@ -10,7 +10,8 @@ moved AS (
         artifacts = n.artifacts || CAST(:artifacts AS jsonb),
         error_code = CAST(:error_code AS text), error_message = CAST(:error_message AS text),
         facts_digest = CAST(:facts_digest AS text),
-        looks = CASE WHEN n.node_state = CAST(:to_state AS text) THEN n.looks + 1 ELSE 0 END,
+        looks = CASE WHEN n.node_state = CAST(:to_state AS text)
+                          AND n.error_code IS NOT DISTINCT FROM CAST(:error_code AS text) THEN n.looks + 1 ELSE 0 END,
         next_look_at = now() + make_interval(secs => CAST(:look_after AS double precision)),
         runner_id = NULL, claimed_at = NULL,
         in_flight_key = CASE WHEN CAST(:keep_key AS boolean) THEN n.in_flight_key END,
