@@ -42,6 +42,10 @@ class VenueAccount:
             timeout_seconds=self._timeout_seconds,
         )
 
+    async def ready(self) -> None:
+        """Have the client built, so that the next request is not held up by it."""
+        await self.transport.ready()
+
     async def call(self, call: Call) -> RawReply:
         """Send one request and give the raw reply."""
         return await self.transport.call(call)

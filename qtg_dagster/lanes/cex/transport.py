@@ -87,6 +87,10 @@ class Transport:
             error=error,
         )
 
+    async def ready(self) -> None:
+        """Load and build the client, which may take seconds the first time; sends nothing."""
+        await self._open()
+
     async def close(self) -> None:
         """Give the connections back."""
         client, session = self._client, self._session

@@ -104,11 +104,12 @@ class WithdrawalAction:
         attempt = context.idempotency_key
         if attempt in self._submitted:
             return _second_submit()
-        now = self._clock.now()
+        self._remember(attempt)
         try:
             withdrawal = withdrawal_of(context, self._accounts)
+            await withdrawal.account.ready()
+            now = self._clock.now()
             order = _verified_order(withdrawal, prepared, now)
-            self._remember(attempt)
             reply = await withdrawal.account.call(withdrawal.account.venue.submit(order, now))
         except QtgError as problem:  # raised before sending, and only then
             self._submitted.pop(attempt, None)

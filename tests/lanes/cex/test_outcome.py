@@ -91,6 +91,20 @@ def test_a_2xx_without_a_proper_id_is_unknown(body: dict[str, Any]) -> None:
     assert decide(RawReply(sent=True, status=200, json=body), RULES).verdict is Verdict.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("reply", "code"),
+    [
+        (RawReply(sent=False), "NOT_SENT"),
+        (RawReply(sent=True), "NO_ANSWER"),
+        (RawReply(sent=True, status=400), "UNREADABLE"),
+        (RawReply(sent=True, status=524, json={}), "HTTP_524"),
+        (RawReply(sent=True, status=400, json={"code": -1007}), "-1007"),
+    ],
+)
+def test_the_reason_is_named(reply: RawReply, code: str) -> None:
+    assert decide(reply, RULES).error_code == code
+
+
 def test_an_id_beside_an_error_is_a_hint() -> None:
     outcome = decide(RawReply(sent=True, status=200, json={"code": -1021, "msg": "x", "id": "w9"}), RULES)
     assert (outcome.verdict, outcome.withdrawal_id) == (Verdict.UNKNOWN, "w9")
