@@ -67,9 +67,10 @@ class SandboxChain:
         replay = ChainJournal.read(self._folder / JOURNAL_FILE)
         await gateway.connect()
         await self._wait_for_node(gateway, node)
-        await self._make_up(gateway, replay.raw_transactions, replay.height)
+        whole = await self._make_up(gateway, replay.raw_transactions, replay.height)
         await self._save(gateway)
-        journal.restart(self._saved_height)
+        if whole:
+            journal.restart(self._saved_height)
         await gateway.listen("127.0.0.1", self._port)
         works = [
             asyncio.create_task(work)
@@ -112,18 +113,24 @@ class SandboxChain:
             f"If {self._folder / STATE_FILE} is damaged, remove the folder for a new sandbox."
         )
 
-    async def _make_up(self, gateway: Gateway, raw_transactions: tuple[str, ...], height: int) -> None:
+    async def _make_up(self, gateway: Gateway, raw_transactions: tuple[str, ...], height: int) -> bool:
+        """Bring the node to where the journal says; False while transactions of the journal still wait in its pool."""
         stands = int(await gateway.call("eth_blockNumber"), 16)
         missing = [raw for raw in raw_transactions if not await self._is_mined(gateway, raw)]
         if not missing and stands >= height:
-            return
+            return True
         if stands < height:
             await gateway.call("anvil_mine", hex(height - stands))
         for raw in missing:
             # Refused now means that it, or what it replaced, is mined.
             with contextlib.suppress(ValueError):
                 await gateway.call("eth_sendRawTransaction", raw)
-        await gateway.call("evm_mine")
+        deadline = time.monotonic() + _START_SECONDS
+        while int((await gateway.call("txpool_status"))["pending"], 16):  # mining is asynchronous
+            if time.monotonic() > deadline:
+                return False
+            await gateway.call("evm_mine")
+        return True
 
     @staticmethod
     async def _is_mined(gateway: Gateway, raw: str) -> bool:

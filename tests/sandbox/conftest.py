@@ -49,7 +49,7 @@ def start_chain(tmp_path: Path) -> Iterator[Callable[[], ChainProcess]]:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         command = [sys.executable, "-m", "qtg_dagster.sandbox.chain", "--home", str(tmp_path / "sandbox" / "chain")]
-        command += ["--port", str(port), "--block-seconds", "0.05"]
+        command += ["--port", str(port), "--block-seconds", "0.2"]
         chain = ChainProcess(tmp_path, f"http://127.0.0.1:{port}", subprocess.Popen(command, env=environment))
         running.append(chain)
         deadline = time.monotonic() + 60
@@ -89,3 +89,11 @@ def faucet_at() -> Iterator[Callable[[str], Faucet]]:
     yield make
     for faucet in faucets:
         faucet.close()
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A loopback port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
