@@ -15,6 +15,8 @@ from qtg_dagster.domain.errors import QtgError
 if TYPE_CHECKING:
     from web3 import AsyncHTTPProvider
 
+    _Providers = WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Future[AsyncHTTPProvider]]
+
 TIMEOUT_SECONDS = 15.0
 _RATE_LIMITED = 429
 _RATE_LIMIT_WORDS = ("rate limit", "too many requests", "limit exceeded")
@@ -44,8 +46,8 @@ class Endpoint:
         parts = urlsplit(url)
         self.host = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
         self._url = url
-        self._readers: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncHTTPProvider] = WeakKeyDictionary()
-        self._writers: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncHTTPProvider] = WeakKeyDictionary()
+        self._readers: _Providers = WeakKeyDictionary()
+        self._writers: _Providers = WeakKeyDictionary()
 
     async def ask(self, method: str, params: tuple[Any, ...]) -> Any:
         """The `result` of a read; raises `RpcUnavailable` or `RpcRefused`."""
@@ -59,30 +61,32 @@ class Endpoint:
     async def close(self) -> None:
         """Close the connections that belong to the running event loop."""
         for providers in (self._readers, self._writers):
-            provider = providers.pop(asyncio.get_running_loop(), None)
-            if provider is not None:
-                await provider.disconnect()
+            opening = providers.pop(asyncio.get_running_loop(), None)
+            if opening is not None:
+                await (await opening).disconnect()
 
-    async def _provider(
-        self, providers: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncHTTPProvider], *, fresh: bool
-    ) -> AsyncHTTPProvider:
+    async def _provider(self, providers: _Providers, *, fresh: bool) -> AsyncHTTPProvider:
+        """This loop's provider; whoever comes first opens it, the others wait for the same one."""
         loop = asyncio.get_running_loop()
         if loop not in providers:
-            from aiohttp import ClientSession, ClientTimeout, TCPConnector
-            from web3 import AsyncHTTPProvider
+            providers[loop] = asyncio.ensure_future(self._open(fresh=fresh))
+        return await asyncio.shield(providers[loop])
 
-            # web3 logs whole addresses, keys and all, at DEBUG and INFO.
-            logging.getLogger("web3").setLevel(logging.WARNING)
-            provider = AsyncHTTPProvider(
-                self._url,
-                request_kwargs={"timeout": ClientTimeout(total=TIMEOUT_SECONDS), "allow_redirects": False},
-                # By default web3 repeats failed calls, eth_sendRawTransaction among them.
-                exception_retry_configuration=None,
-            )
-            connector = TCPConnector(force_close=True) if fresh else TCPConnector(limit=50)
-            await provider.cache_async_session(ClientSession(raise_for_status=True, connector=connector))
-            providers[loop] = provider
-        return providers[loop]
+    async def _open(self, *, fresh: bool) -> AsyncHTTPProvider:
+        from aiohttp import ClientSession, ClientTimeout, TCPConnector
+        from web3 import AsyncHTTPProvider
+
+        # web3 logs whole addresses, keys and all, at DEBUG and INFO.
+        logging.getLogger("web3").setLevel(logging.WARNING)
+        provider = AsyncHTTPProvider(
+            self._url,
+            request_kwargs={"timeout": ClientTimeout(total=TIMEOUT_SECONDS), "allow_redirects": False},
+            # By default web3 repeats failed calls, eth_sendRawTransaction among them.
+            exception_retry_configuration=None,
+        )
+        connector = TCPConnector(force_close=True) if fresh else TCPConnector(limit=50)
+        await provider.cache_async_session(ClientSession(raise_for_status=True, connector=connector))
+        return provider
 
     async def _post(self, provider: AsyncHTTPProvider, method: str, params: tuple[Any, ...]) -> Any:
         from aiohttp import ClientError, ClientResponseError
