@@ -21,7 +21,7 @@ def demo(once: bool, port: int | None) -> None:
     from qtg_dagster.settings import load_settings
 
     home = state_home()
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=150)
     guest = DemoGuest(home, console, leave=once)
     Stack(home, load_settings(), click.echo, port, (start_sandbox,)).run(guest)
     if once and not guest.passed:

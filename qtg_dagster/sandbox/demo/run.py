@@ -25,6 +25,7 @@ from qtg_dagster.store.views import MovementView, read_movements, read_steps
 DEADLINE_SECONDS = 180.0
 HEALTH_ROUND_SECONDS = 90.0
 _LOOK_SECONDS = 0.4
+_USABLE = 1  # the exchange's deposit status
 _ENDED = frozenset(
     {RequestState.COMPLETED, RequestState.FAILED, RequestState.MANUAL_INTERVENTION, RequestState.CANCELLED}
 )
@@ -67,6 +68,7 @@ class Demo:
     async def run(self) -> DemoResult:
         """Raises `DemoFailed` when the movements do not end in time."""
         inventory = self._platform.settings.inventory
+        await self._let_earlier_movements_end()
         before = await read_holdings(self._platform.balance_fetchers, inventory)
         withdrawals_before = len(await self._control.withdrawals("venue_a"))
         with Live(console=self._console, refresh_per_second=4, transient=not self._console.is_terminal) as live:
@@ -87,6 +89,37 @@ class Demo:
             unknown_was_seen=await self._unknown_was_seen(),
             withdrawals_executed=len(await self._control.withdrawals("venue_a")) - withdrawals_before,
         )
+
+    async def _let_earlier_movements_end(self) -> None:
+        """What an interrupted run left goes on by itself; balances are compared only when it has come to rest."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        said: set[str] = set()
+        while unsettled := await self._unsettled():
+            for line in sorted(unsettled - said):
+                self._console.print(f"[yellow]An earlier movement ends first:[/] {line}")
+            said |= unsettled
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"earlier movements did not come to rest: {'; '.join(sorted(unsettled))}")
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _unsettled(self) -> set[str]:
+        """Movements of this sandbox that still run, and transfers that the receiving exchange has yet to credit."""
+        settings = self._platform.settings
+        here = set(settings.inventory.venue("venue_b").deposit_addresses.values())
+        async with self._platform.database.transaction() as transaction:
+            movements = await read_movements(transaction, settings.network_class, most=1000)
+        credited = {row["tx_hash"] for row in await self._control.deposits("venue_b") if row["status"] == _USABLE}
+        found: set[str] = set()
+        for movement in movements:
+            if movement.intent.get("destination") not in here:
+                continue
+            if movement.request_state in (RequestState.APPROVED, RequestState.EXECUTING):
+                found.add(f"{movement.request_id} is {movement.request_state}")
+            for node in movement.nodes:
+                tx_hash = node.provider_refs.get("tx_hash")
+                if node.node_key == "transfer" and node.node_state is NodeState.COMPLETED and tx_hash not in credited:
+                    found.add(f"venue_b has not credited {tx_hash}")
+        return found
 
     async def _start_losing_one(self) -> None:
         """The next withdrawal is executed by the exchange, and its answer is lost."""

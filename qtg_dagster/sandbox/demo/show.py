@@ -30,7 +30,7 @@ def movements_table(samples: Mapping[str, Sample], movements: Sequence[MovementV
     """Every node of every movement with its state, its time and what is known of it."""
     table = Table(title="Movements", title_justify="left", expand=False)
     for column in ("movement", "node", "state", "seconds", "known"):
-        table.add_column(column, overflow="fold" if column == "known" else "ellipsis")
+        table.add_column(column, overflow="fold")
     for movement in movements:
         heading = Text(samples[movement.request_id].title, style="bold")
         heading.append(f"  {movement.request_state}", style=_request_style(movement.request_state))
@@ -46,7 +46,7 @@ def sheet_table(lines: Sequence[Line], fees: Amount) -> Table:
     """Balances before and after; the last column says whether the change is what the movements say."""
     table = Table(title=f"Balances; exchanges kept {fees} in withdrawal fees", title_justify="left")
     for column in ("place", "asset", "before", "after", "change", "movements say", ""):
-        table.add_column(column, justify="left" if column in ("place", "asset", "") else "right")
+        table.add_column(column, justify="left" if column in ("place", "asset", "") else "right", overflow="fold")
     for line in lines:
         verdict = Text("agrees", style="green") if line.agrees else Text("DIFFERS", style="bold red")
         amounts = (line.before, line.after, line.change, line.expected_change)
@@ -58,8 +58,13 @@ def _known(node: NodeView) -> str:
     if node.node_state is NodeState.UNKNOWN or (node.error_message and node.node_state is not NodeState.COMPLETED):
         return f"{node.error_code}: {node.error_message or ''}"[:110]
     names = ("exchange_withdrawal_id", "tx_hash", "received_amount", "credited_amount", "finalized_block")
-    known = [f"{name}={node.provider_refs[name]}" for name in names if name in node.provider_refs]
-    return " ".join(known)[:110]
+    known = [f"{name}={_short(node.provider_refs[name])}" for name in names if name in node.provider_refs]
+    return " ".join(known)
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return f"{text[:10]}…{text[-6:]}" if text.startswith("0x") and len(text) > 42 else text
 
 
 def _request_style(state: RequestState) -> str:
