@@ -43,7 +43,7 @@ async def executors(context: dg.AssetExecutionContext, platform: PlatformResourc
 
 def _result(found: HealthPass, served: Sequence[str]) -> dg.MaterializeResult:  # type: ignore[type-arg]
     rows = [
-        (seen.key, seen.state.value, f"{seen.latency_ms:.0f}", seen.signer_address, seen.detail)
+        (seen.key, seen.state.value, f"{seen.latency_ms:.0f}", seen.signer_address)
         for seen in (*found.executors, *found.signers)
     ]
     down = found.down()
@@ -56,7 +56,10 @@ def _result(found: HealthPass, served: Sequence[str]) -> dg.MaterializeResult:  
     return dg.MaterializeResult(
         metadata={
             "windows": ", ".join(served) or "served by another run",
-            "health": dg.MetadataValue.md(table(("key", "health", "ms", "address", "detail"), rows)),
+            "health": dg.MetadataValue.md(table(("key", "health", "ms", "address"), rows)),
+            "what they say": dg.MetadataValue.json(
+                {seen.key: seen.detail for seen in (*found.executors, *found.signers)}
+            ),
             "down": len(down),
         },
         check_results=[verdict],

@@ -35,7 +35,10 @@ def materialization(movement: MovementView) -> dg.AssetMaterialization:
             "amount": str(movement.intent.get("amount", "")),
             "requested by": movement.requested_by,
             "seconds from approval": _seconds(movement.approved_at, last) or 0.0,
-            "nodes": dg.MetadataValue.md(table(("node", "state", "attempt", "seconds", "known of it"), rows)),
+            "nodes": dg.MetadataValue.md(table(("node", "state", "attempt", "seconds"), rows)),
+            "references": dg.MetadataValue.json(
+                {n.node_key: n.provider_refs for n in movement.nodes if n.provider_refs}
+            ),
             "picture": dg.MetadataValue.md(dag_picture(labels, movement.edges)),
             **({"problems": "; ".join(problems)} if problems else {}),
             **{f"{node.node_key} tx": str(node.provider_refs["tx_hash"]) for node in _with_tx(movement)},
@@ -47,8 +50,7 @@ def materialization(movement: MovementView) -> dg.AssetMaterialization:
 
 def _row(node: NodeView) -> tuple[object, ...]:
     seconds = _seconds(node.started_at, node.completed_at)
-    known = ", ".join(f"{name} {value}" for name, value in node.provider_refs.items())
-    return node.node_key, node.node_state.value, node.attempt_no, "" if seconds is None else f"{seconds:.1f}", known
+    return node.node_key, node.node_state.value, node.attempt_no, "" if seconds is None else f"{seconds:.1f}"
 
 
 def _with_tx(movement: MovementView) -> list[NodeView]:

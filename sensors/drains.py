@@ -70,7 +70,7 @@ def _sensor(watch: DrainWatch, settings: Settings) -> dg.SensorDefinition:
 
     @dg.sensor(
         name=watch.name,
-        job=drain_jobs[watch.kind],
+        job_name=drain_jobs[watch.kind].name,
         minimum_interval_seconds=max(1, round(watch.interval_seconds)),
         default_status=switch.sensor_status,
         description=switch.explain(f"Keeps a {watch.kind} drain alive while there are {watch.description}"),

@@ -1,0 +1,123 @@
+"""What people launch, from create to a completed movement, and what they are told when it is refused."""
+
+from __future__ import annotations
+
+import json
+
+import dagster as dg
+import pytest
+
+
+@pytest.fixture
+def published(launch, plan) -> str:
+    """The plan, published through its job."""
+    result = launch("publish_templates", "publish", document=json.dumps(plan.model_dump(mode="json")))
+    assert result.success
+    return plan.template_key
+
+
+@pytest.fixture
+def created(launch, published, metadata) -> str:
+    """A movement that waits for approval."""
+    result = launch("create_movement", "create", template_key=published, requested_by="ada")
+    assert result.success
+    return metadata(result)["request id"]
+
+
+def test_publishing_shows_each_template_as_a_picture(launch, plan, metadata) -> None:
+    result = launch("publish_templates", "publish", document=json.dumps(plan.model_dump(mode="json")))
+    picture = metadata(result)["two_steps"]
+    assert picture.index("move") < picture.index("│") < picture.index("watch")
+
+
+def test_creating_shows_id_hashes_and_plan_and_approves_nothing(launch, published, metadata, rows) -> None:
+    shown = metadata(launch("create_movement", "create", template_key=published, requested_by="ada"))
+    [request] = rows("SELECT id::text AS id, request_state, compiled_plan_hash FROM qtg.movement_requests")
+    assert shown["request id"] == request["id"]
+    assert shown["compiled plan hash"] == request["compiled_plan_hash"]
+    assert request["request_state"] == "PENDING_APPROVAL"
+
+
+def test_the_same_idempotency_key_gives_the_same_movement(launch, published, metadata, rows) -> None:
+    order = {"template_key": published, "requested_by": "ada", "idempotency_key": "once"}
+    first, second = (metadata(launch("create_movement", "create", **order)) for _ in range(2))
+    assert first["request id"] == second["request id"]
+    assert (first["created"], second["created"]) == (True, False)
+    assert len(rows("SELECT 1 FROM qtg.movement_requests")) == 1
+
+
+def test_a_refusal_names_field_and_fix(launch, published, failure, rows) -> None:
+    result = launch("create_movement", "create", template_key=published, requested_by="ada", parameters={"sum": "1"})
+    shown = failure(result)
+    assert "parameters.sum" in shown.description
+    assert shown.metadata["field"].value == "parameters.sum"
+    assert shown.metadata["fix"].value
+    assert rows("SELECT 1 FROM qtg.movement_requests") == []
+
+
+def test_a_template_that_does_not_parse_is_refused_with_its_field(launch, failure) -> None:
+    shown = failure(launch("publish_templates", "publish", document="template_key: Bad Key\ntitle: x\nnodes: []"))
+    assert shown.metadata["field"].value == "document.template_key"
+
+
+def test_a_field_of_the_wrong_type_is_refused_before_anything_runs(launch, published, rows) -> None:
+    with pytest.raises(dg.DagsterInvalidConfigError, match="requested_by"):
+        launch("create_movement", "create", template_key=published)
+    with pytest.raises(dg.DagsterInvalidConfigError, match="template_version"):
+        launch("create_movement", "create", template_key=published, requested_by="ada", template_version="newest")
+    assert rows("SELECT 1 FROM qtg.movement_requests") == []
+
+
+def test_approving_makes_the_first_node_ready(launch, created, metadata, rows) -> None:
+    shown = metadata(launch("approve_movement", "approve", request_id=created, actor="grace"))
+    assert shown["request state"] == "APPROVED"
+    states = rows("SELECT node_key, node_state FROM qtg.movement_request_nodes ORDER BY node_key")
+    assert [row["node_state"] for row in states] == ["READY", "BLOCKED"]
+
+
+def test_approving_twice_or_something_unknown_is_refused(launch, created, failure) -> None:
+    launch("approve_movement", "approve", request_id=created, actor="grace")
+    again = failure(launch("approve_movement", "approve", request_id=created, actor="grace"))
+    assert again.metadata["error"].value == "Conflict"
+    nobody = failure(launch("approve_movement", "approve", request_id="not-there", actor="grace"))
+    assert nobody.metadata["error"].value == "NotFound"
+
+
+@pytest.mark.parametrize(
+    ("job", "op", "state"), [("reject_movement", "reject", "REJECTED"), ("cancel_movement", "cancel", "CANCELLED")]
+)
+def test_refusing_and_cancelling_end_a_movement(job, op, state, launch, created, metadata) -> None:
+    result = launch(job, op, request_id=created, actor="grace", reason="not today")
+    assert metadata(result)["request state"] == state
+
+
+def test_a_manual_step_is_completed_with_a_note(launch, plan, metadata) -> None:
+    manual = {"node_key": "manual_look", "node_kind": "manual", "action_type": "look"}
+    document = plan.model_dump(mode="json") | {"template_key": "looked_at"}
+    document["nodes"] = [manual, *document["nodes"]]
+    document["edges"] = [*document["edges"], {"from_node": "manual_look", "to_node": "move"}]
+    launch("publish_templates", "publish", document=json.dumps(document))
+    created = metadata(launch("create_movement", "create", template_key="looked_at", requested_by="ada"))["request id"]
+    approved = metadata(launch("approve_movement", "approve", request_id=created, actor="grace"))
+    assert approved["request state"] == "WAITING_MANUAL_ACTION"
+    done = launch(
+        "complete_manual_step", "complete", request_id=created, node_key="manual_look", actor="grace", note="seen"
+    )
+    assert metadata(done)["request state"] == "EXECUTING"
+    assert "[○] move  READY" in metadata(done)["nodes"]
+
+
+def test_drains_take_a_movement_from_ready_to_completed(launch, approved, metadata, rows) -> None:
+    worked = []
+    for _ in range(2):  # move, then watch
+        for job in ("dispatch", "observe"):
+            result = launch(job)
+            assert result.success
+            assert metadata(result)["ended because"] == "idle"
+            worked.append(metadata(result)["nodes"])
+    assert worked == [1, 1, 1, 1]
+    [request] = rows("SELECT request_state FROM qtg.movement_requests")
+    assert request["request_state"] == "COMPLETED"
+    runners = rows("SELECT kind, dagster_run_id, end_reason FROM qtg.runners ORDER BY id")
+    assert [row["kind"] for row in runners] == ["dispatch", "observe"] * 2
+    assert all(row["dagster_run_id"] and row["end_reason"] == "finished" for row in runners)
