@@ -82,7 +82,7 @@ class Transport:
             sent=sending.sent,
             status=sending.status,
             headers=sending.headers,
-            body_text=sending.body_text,
+            body_text=self._without_keys(sending.body_text),
             json=exact_json(sending.body_text),
             error=error,
         )
@@ -142,10 +142,14 @@ class Transport:
     def _is_local(self) -> bool:
         return self._base_url is not None and urlsplit(self._base_url).hostname in _LOOPBACK
 
-    def _redacted(self, text: str) -> str:
+    def _without_keys(self, text: str | None) -> str:
+        found = text or ""
         for secret in (self._credentials.api_secret, self._credentials.api_key):
-            text = text.replace(secret.expose(), REDACTED)
-        return redact_text(_QUERY.sub(f"?{REDACTED}", text))[:500]
+            found = found.replace(secret.expose(), REDACTED)
+        return found
+
+    def _redacted(self, text: str) -> str:
+        return redact_text(_QUERY.sub(f"?{REDACTED}", self._without_keys(text)))[:500]
 
 
 def refuse_retries(options: Mapping[str, Any], *, where: str) -> None:

@@ -151,6 +151,16 @@ async def test_secrets_stay_out_of_replies_and_logs(
         assert secret not in seen.replace("signature=[redacted]", "")
 
 
+async def test_a_page_that_echoes_our_key_is_redacted(venue: Any, transport: Transport, response: Any) -> None:
+    page = f"<html>blocked: X-MBX-APIKEY {KEY}, {SECRET}</html>".encode()
+    venue.on_submit(raw=response(403, page, "text/html"))
+    reply = await transport.call(submit_call())
+    seen = f"{reply} {reply.evidence()}"
+    assert "blocked" in seen
+    assert KEY not in seen
+    assert SECRET not in seen
+
+
 async def test_the_venues_own_error_tables_are_found_under_another_address(venue: Any, transport: Transport) -> None:
     await transport.call(VENUE.server_time())
     client = transport._client

@@ -63,7 +63,8 @@ async def test_a_changed_payload_is_not_sent(venue: Any, lane: Any, work_order: 
     payload = prepared.payload.replace("ab" * 20, "cd" * 20)
     changed = prepared.model_copy(update={"payload": payload})
     rehashed = changed.model_copy(update={"payload_hash": payload_hash(payload)})
-    for tampered in (changed, rehashed):
+    other_hash = prepared.model_copy(update={"payload_hash": payload_hash("")})
+    for tampered in (changed, rehashed, other_hash):
         answer = await action.submit(work_order(), tampered)
         assert answer.status is ResultStatus.NOT_SENT
     assert venue.posts == 0
