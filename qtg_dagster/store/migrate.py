@@ -7,7 +7,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
-from sqlalchemy.engine import Connection, make_url
+from sqlalchemy.engine import Connection, Engine, make_url
 
 from qtg_dagster.store.schema import SCHEMA
 
@@ -21,6 +21,11 @@ def sqlalchemy_url(url: str) -> str:
     return make_url(url).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
 
 
+def _engine(url: str) -> Engine:
+    """A role called like our schema has it as its default one, and alembic would then not see our tables."""
+    return create_engine(sqlalchemy_url(url), connect_args={"options": "-csearch_path=public"})
+
+
 def _config() -> Config:
     config = Config()
     config.set_main_option("script_location", "qtg_dagster.store:migrations")
@@ -30,7 +35,7 @@ def _config() -> Config:
 
 def upgrade(url: str) -> None:
     """Apply every pending migration under a lock, and create the schema that Dagster's storage lives in."""
-    engine = create_engine(sqlalchemy_url(url))
+    engine = _engine(url)
     try:
         with engine.connect() as connection:
             connection.execute(text("SELECT pg_advisory_lock(:a, :b)"), MIGRATION_LOCK)
@@ -48,7 +53,7 @@ def upgrade(url: str) -> None:
 
 def pending(url: str) -> list[str]:
     """Revisions this version has and the database has not, oldest first."""
-    engine = create_engine(sqlalchemy_url(url))
+    engine = _engine(url)
     try:
         with engine.connect() as connection:
             current = _current(connection)
@@ -60,7 +65,7 @@ def pending(url: str) -> list[str]:
 
 def check(url: str) -> None:
     """Raise alembic's `CommandError` when the tables declared in `store.schema` need another migration."""
-    engine = create_engine(sqlalchemy_url(url))
+    engine = _engine(url)
     try:
         with engine.connect() as connection:
             config = _config()

@@ -79,6 +79,8 @@ class Runner:
             await connection.execute(
                 "UPDATE qtg.runners SET ended_at = now(), end_reason = %s WHERE id = %s", (reason, self.runner_id)
             )
+            # The server notices a closed connection a moment later; whoever comes next need not wait for that.
+            await connection.execute("SELECT pg_advisory_unlock_all()")
         except psycopg.OperationalError as lost:
             # The lock went with the session: all that is missing is the note of when.
             log.warning("runner's end not recorded", runner=self.runner_id, error=str(lost))

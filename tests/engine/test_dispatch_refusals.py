@@ -124,7 +124,8 @@ EDITS = {
     "WHERE node_key = 'watch'",
     "parameters": 'UPDATE qtg.movement_requests SET input_params = \'{"amount": "999"}\'',
     "intent": 'UPDATE qtg.movement_requests SET intent = intent || \'{"amount": "999"}\'',
-    "bindings": 'UPDATE qtg.movement_requests SET resolved_bindings = resolved_bindings || \'{"signer:x": "signer.a.b"}\'',
+    "bindings": "UPDATE qtg.movement_requests "
+    """SET resolved_bindings = resolved_bindings || '{"signer:x": "signer.a.b"}'""",
     "hash": "UPDATE qtg.movement_requests SET compiled_plan_hash = 'other'",
     "digest": "UPDATE qtg.movement_requests SET approval_digest = 'other'",
 }

@@ -1,0 +1,179 @@
+"""Nonces are given out once and without gaps, and come back only when nothing can have been sent."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from qtg_dagster.domain.errors import SigningRefused
+from qtg_dagster.store.database import Database
+from qtg_dagster.store.nonces import NonceLedger
+from qtg_dagster.store.signer_journal import SignerJournal
+from tests.store.conftest import Seed
+
+CHAIN, SENDER = "eip155:1", "0x" + "Ab" * 20
+
+
+class Ledger:
+    """The ledger for one sender, and the rows it keeps."""
+
+    def __init__(self, database: Database, seed: Seed) -> None:
+        self.nonces = NonceLedger(database)
+        self.signer = SignerJournal(database)
+        self.seed = seed
+
+    async def reserve(self, node: str, *, attempt: int = 1, chain_nonce: int = 0, chain: str = CHAIN) -> int:
+        return await self.nonces.reserve(
+            chain=chain, sender=SENDER, request_node_id=node, attempt_no=attempt, chain_nonce=chain_nonce
+        )
+
+    async def intend(self, node: str, *, attempt: int = 1, outcome: str | None = None) -> None:
+        """As the engine does: the attempt is written, and the nonce bound to it."""
+        await self.seed.sql(
+            "INSERT INTO qtg.movement_node_attempts (request_node_id, attempt_no, idempotency_key, prepared, "
+            "payload_hash, outcome) VALUES (CAST(:n AS uuid), :a, :k, '{}', 'h', :o)",
+            n=node, a=attempt, k=f"{node}{attempt}", o=outcome,
+        )  # fmt: skip
+        await self.seed.sql(
+            "UPDATE qtg.evm_nonce_reservation SET reservation_state = 'BOUND', payload_hash = 'h' "
+            "WHERE request_node_id = CAST(:n AS uuid) AND attempt_no = :a",
+            n=node, a=attempt,
+        )  # fmt: skip
+
+    async def sign(self, node: str, nonce: int, effect: str = "e", role: str = "desk:1") -> None:
+        await self.signer.record(
+            chain=CHAIN, sender=SENDER, nonce=nonce, request_node_id=node, role=role, effect_hash=effect
+        )
+
+    async def reap(self, *, age: float = 0) -> int:
+        await self.seed.sql("UPDATE qtg.evm_nonce_reservation SET reserved_at = now() - interval '100 s'")
+        return await self.nonces.reap(max_age_seconds=age)
+
+    async def live(self) -> dict[int, str]:
+        rows = await self.seed.rows(
+            "SELECT nonce, reservation_state FROM qtg.evm_nonce_reservation WHERE reservation_state <> 'RELEASED'"
+        )
+        return {row["nonce"]: row["reservation_state"] for row in rows}
+
+
+@pytest.fixture
+def ledger(database: Database, seed: Seed) -> Ledger:
+    return Ledger(database, seed)
+
+
+async def test_the_same_attempt_has_the_same_nonce(ledger: Ledger) -> None:
+    a, b = await ledger.seed.movement(None, None)
+    assert [await ledger.reserve(a, chain_nonce=5) for _ in range(3)] == [5, 5, 5]
+    assert await ledger.reserve(b, chain_nonce=5) == 6
+    assert await ledger.reserve(a, chain_nonce=5) == 5
+
+
+async def test_many_at_once_get_distinct_nonces_without_a_gap(ledger: Ledger) -> None:
+    nodes = await ledger.seed.movement(*[None] * 20)
+    got = await asyncio.gather(*(ledger.reserve(node, chain_nonce=3) for node in nodes))
+    assert sorted(got) == list(range(3, 23))
+
+
+async def test_chains_and_senders_count_for_themselves(ledger: Ledger) -> None:
+    a, b = await ledger.seed.movement(None, None)
+    assert await ledger.reserve(a, chain_nonce=9) == 9
+    assert await ledger.reserve(b, chain_nonce=2, chain="eip155:10") == 2
+    rows = await ledger.seed.rows("SELECT DISTINCT sender FROM qtg.evm_nonce_reservation")
+    assert rows == [{"sender": SENDER.lower()}]
+
+
+async def test_a_released_gap_is_filled_first(ledger: Ledger) -> None:
+    a, b, c, d = await ledger.seed.movement(*[None] * 4)
+    for node in (a, b, c):
+        await ledger.reserve(node)
+    await ledger.intend(a)
+    await ledger.intend(c)
+    assert await ledger.reap() == 1
+    assert await ledger.live() == {0: "BOUND", 2: "BOUND"}
+    assert await ledger.reserve(d) == 1
+    assert await ledger.reserve(b) == 3
+
+
+async def test_nothing_below_the_chains_count_is_given_out(ledger: Ledger) -> None:
+    a, b = await ledger.seed.movement(None, None)
+    assert await ledger.reserve(a, chain_nonce=4) == 4
+    assert await ledger.reserve(b, chain_nonce=10) == 10
+
+
+async def test_an_attempt_that_never_left_hands_its_nonce_on(ledger: Ledger) -> None:
+    a, b = await ledger.seed.movement(None, None)
+    assert await ledger.reserve(a) == 0
+    await ledger.intend(a, outcome="NOT_SENT")
+    assert await ledger.reserve(b) == 1
+    assert await ledger.reserve(a, attempt=2) == 0
+    assert await ledger.live() == {0: "RESERVED", 1: "RESERVED"}
+
+
+@pytest.mark.parametrize("outcome", [None, "UNKNOWN", "ACCEPTED", "REJECTED", "FAILED"])
+async def test_an_attempt_that_may_have_left_keeps_its_nonce(ledger: Ledger, outcome: str | None) -> None:
+    [a] = await ledger.seed.movement(None)
+    assert await ledger.reserve(a) == 0
+    await ledger.intend(a, outcome=outcome)
+    assert await ledger.reserve(a, attempt=2) == 1
+    assert await ledger.reap() == 1  # the second attempt's, which nobody intended yet
+    assert await ledger.live() == {0: "BOUND"}
+
+
+async def test_the_reaper_leaves_what_was_signed_intended_or_is_young(ledger: Ledger) -> None:
+    signed, intended, forgotten = await ledger.seed.movement(None, None, None)
+    for node in (signed, intended, forgotten):
+        await ledger.reserve(node)
+    await ledger.sign(signed, 0)
+    await ledger.intend(intended)
+    assert await ledger.reap(age=1000) == 0
+    assert await ledger.reap() == 1
+    assert await ledger.live() == {0: "RESERVED", 1: "BOUND"}
+    [released] = await ledger.seed.rows(
+        "SELECT s.facts FROM qtg.evm_nonce_reservation v JOIN qtg.movement_node_steps s ON s.id = v.evidence_step_id"
+    )
+    assert released["facts"]["released_nonce"] == 2
+    assert await ledger.reap() == 0
+
+
+async def test_reapers_at_once_release_each_nonce_once(ledger: Ledger) -> None:
+    for node in await ledger.seed.movement(*[None] * 6):
+        await ledger.reserve(node)
+    assert sum(await asyncio.gather(*(ledger.reap() for _ in range(4)))) == 6
+    [row] = await ledger.seed.rows("SELECT count(*) AS n FROM qtg.movement_node_steps")
+    assert row["n"] == 6
+
+
+async def test_the_database_refuses_a_second_live_holder(ledger: Ledger) -> None:
+    a, b = await ledger.seed.movement(None, None)
+    await ledger.reserve(a)
+    with pytest.raises(IntegrityError):
+        await ledger.seed.sql(
+            "INSERT INTO qtg.evm_nonce_reservation (chain, sender, nonce, request_node_id, attempt_no, "
+            "reservation_state) SELECT chain, sender, nonce, CAST(:n AS uuid), 1, 'RESERVED' "
+            "FROM qtg.evm_nonce_reservation",
+            n=b,
+        )
+
+
+async def test_a_nonce_signs_one_effect_and_the_same_one_again(ledger: Ledger) -> None:
+    a, b = await ledger.seed.movement(None, None)
+    for _ in range(2):
+        await ledger.sign(a, 0, "effect")
+    with pytest.raises(SigningRefused, match="another effect"):
+        await ledger.sign(a, 0, "other")
+    with pytest.raises(SigningRefused, match="another effect"):
+        await ledger.sign(b, 0, "other")
+    with pytest.raises(SigningRefused, match="another effect"):
+        await ledger.sign(a, 1, "other")  # the same role of the same node under another nonce
+    await ledger.sign(a, 1, "other", role="desk:2")
+    await ledger.sign(b, 2, "third")
+    rows = await ledger.seed.rows("SELECT nonce, effect_hash FROM qtg.signer_journal ORDER BY nonce")
+    assert [tuple(row.values()) for row in rows] == [(0, "effect"), (1, "other"), (2, "third")]
+
+
+async def test_of_two_effects_that_race_for_a_nonce_one_is_signed(ledger: Ledger) -> None:
+    nodes = await ledger.seed.movement(*[None] * 8)
+    done = await asyncio.gather(*(ledger.sign(n, 0, f"effect of {n}") for n in nodes), return_exceptions=True)
+    assert [type(item) for item in done].count(SigningRefused) == 7

@@ -1,0 +1,193 @@
+"""Whoever holds the session lock is alive, and nobody else; a pooler is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from qtg_dagster.domain.contract import PreparedAction
+from qtg_dagster.domain.errors import ConfigurationError, StaleClaim
+from qtg_dagster.store.claims import claim_due_observations, claim_ready
+from qtg_dagster.store.database import Database
+from qtg_dagster.store.moves import Intent, record_intent
+from qtg_dagster.store.runners import Runner, RunnerIdentity
+from qtg_dagster.store.slots import slot_state, successor_waits, take_slot
+from qtg_dagster.store.work import load_work
+from tests.store.conftest import Seed
+from tests.store.proxy import PostgresProxy
+
+#: Claims, says so, waits for a line, then tries to record a late observation and says what came of it.
+WORKER = """
+import asyncio, sys
+from qtg_dagster.domain.errors import StaleClaim
+from qtg_dagster.domain.journal import StepKind
+from qtg_dagster.domain.states import NodeState
+from qtg_dagster.store.claims import claim_due_observations
+from qtg_dagster.store.database import Database
+from qtg_dagster.store.moves import Move, record_move
+from qtg_dagster.store.runners import Runner, RunnerIdentity
+from qtg_dagster.store.work import load_work
+
+async def main():
+    database = Database(sys.argv[1], pool_size=2)
+    async with Runner(database, RunnerIdentity("observe", "sandbox")) as runner:
+        claims = await claim_due_observations(database, runner, int(sys.argv[2]))
+        works = [await load_work(database, claim) for claim in claims]
+        print("claimed", runner.connection.info.backend_pid, *(claim.node_id for claim in claims), flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        for work in works:
+            try:
+                await record_move(database, work, Move(NodeState.COMPLETED, StepKind.OBSERVED, {"late": "yes"}))
+                print("recorded", flush=True)
+            except StaleClaim:
+                print("fenced", flush=True)
+
+asyncio.run(main())
+"""
+
+Spawn = Callable[[int], Awaitable[asyncio.subprocess.Process]]
+
+
+@pytest.fixture
+async def spawn(database_url: str) -> AsyncIterator[Spawn]:
+    """Start a process that claims up to so many observations."""
+    running: list[asyncio.subprocess.Process] = []
+
+    async def start(batch: int) -> asyncio.subprocess.Process:
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", WORKER, database_url, str(batch), stdin=pipe, stdout=pipe
+        )
+        running.append(process)
+        return process
+
+    yield start
+    for process in running:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def said(process: asyncio.subprocess.Process) -> list[str]:
+    """The next line of the process, in words."""
+    assert process.stdout is not None
+    return (await asyncio.wait_for(process.stdout.readline(), 60)).decode().split()
+
+
+async def until_claimed(database: Database, runner: Runner, batch: int) -> int:
+    for _ in range(1000):
+        claims = await claim_due_observations(database, runner, batch)
+        if claims:
+            return len(claims)
+        await asyncio.sleep(0.01)
+    raise AssertionError("nothing became claimable")
+
+
+async def test_two_processes_never_share_a_node_and_a_killed_ones_nodes_are_free(
+    database: Database, seed: Seed, runner: Runner, spawn: Spawn
+) -> None:
+    nodes = await seed.movement(*[None] * 10, state="SUBMITTED")
+    first, second = await asyncio.gather(spawn(5), spawn(5))
+    claimed = [(await said(process))[2:] for process in (first, second)]
+    assert sorted(claimed[0] + claimed[1]) == sorted(nodes)
+    assert await claim_due_observations(database, runner, 10) == []
+    first.kill()
+    assert await until_claimed(database, runner, 10) == 5
+    assert await claim_due_observations(database, runner, 10) == []
+
+
+async def test_a_runner_that_wakes_up_after_its_session_was_cut_is_fenced_and_journaled(
+    database: Database, seed: Seed, runner: Runner, spawn: Spawn
+) -> None:
+    [node] = await seed.movement(None, state="SUBMITTED")
+    sleeper = await spawn(1)
+    [_, backend, claimed] = await said(sleeper)
+    assert claimed == node
+    os.kill(sleeper.pid, signal.SIGSTOP)
+    await seed.sql("SELECT pg_terminate_backend(:pid, 5000)", pid=int(backend))
+    assert await until_claimed(database, runner, 1) == 1
+    os.kill(sleeper.pid, signal.SIGCONT)
+    assert sleeper.stdin is not None
+    sleeper.stdin.write(b"go on\n")
+    assert await said(sleeper) == ["fenced"]
+    row = await seed.node(node)
+    assert (row["node_state"], row["runner_id"]) == ("SUBMITTED", runner.runner_id)
+    [step] = await seed.rows("SELECT * FROM qtg.movement_node_steps")
+    assert (step["step_kind"], step["to_state"]) == ("fenced", None)
+    assert step["facts"] == {"would_be": "COMPLETED", "facts": {"late": "yes"}}
+    assert step["claim_epoch"] < row["claim_epoch"]
+
+
+async def test_an_intent_by_a_stale_claim_changes_nothing(
+    database: Database, seed: Seed, runner: Runner, other_runner: Runner
+) -> None:
+    [node] = await seed.movement(None)
+    [claim] = await claim_ready(database, runner, 1)
+    work = await load_work(database, claim)
+    await seed.sql("UPDATE qtg.movement_request_nodes SET claim_epoch = claim_epoch + 1, runner_id = :r", r=other_runner.runner_id)  # fmt: skip  # noqa: E501
+    prepared = PreparedAction.of(action_type="move", payload_format="x", payload="{}")
+    with pytest.raises(StaleClaim):
+        await record_intent(database, work, Intent(prepared, 1, "k" * 32))
+    assert (await seed.node(node))["node_state"] == "READY"
+    assert await seed.rows("SELECT 1 FROM qtg.movement_node_attempts") == []
+
+
+async def test_a_live_runner_knows_that_it_lives_and_a_cut_one_that_it_does_not(database: Database, seed: Seed) -> None:
+    async with Runner(database, RunnerIdentity("dispatch", "sandbox")) as cut:
+        await cut.check_alive()
+        await seed.sql("SELECT pg_terminate_backend(:pid, 5000)", pid=cut.connection.info.backend_pid)
+        with pytest.raises(StaleClaim, match="lost the session"):
+            await cut.check_alive()
+        with pytest.raises(StaleClaim, match="lost the session"):
+            _ = cut.connection
+
+
+async def test_a_pooler_is_refused_with_the_reason(database_url: str) -> None:
+    async with PostgresProxy(database_url, pretend_pooler=True) as proxy:
+        database = Database(proxy.url)
+        with pytest.raises(ConfigurationError, match="connection pooler"):
+            await database.direct_connection()
+        with pytest.raises(ConfigurationError, match="connection pooler"):
+            await Runner(database, RunnerIdentity("dispatch", "sandbox")).__aenter__()
+        await database.close()
+
+
+async def test_a_plain_proxy_is_no_pooler(database_url: str) -> None:
+    async with PostgresProxy(database_url) as proxy:
+        database = Database(proxy.url)
+        async with Runner(database, RunnerIdentity("dispatch", "sandbox")) as runner:
+            await runner.check_alive()
+        await database.close()
+
+
+def test_no_database_is_a_setting_that_is_missing() -> None:
+    with pytest.raises(ConfigurationError, match="DATABASE_URL"):
+        Database("")
+
+
+async def test_a_slot_has_one_holder_and_shows_who_waits(
+    database: Database, seed: Seed, runner: Runner, other_runner: Runner
+) -> None:
+    state = await slot_state(database, "dispatch", "sandbox")
+    assert (state.held, state.waiters) == (False, 0)
+    await take_slot(runner)
+    assert (await slot_state(database, "dispatch", "sandbox")).held
+    assert not await successor_waits(runner)
+    waiting = asyncio.create_task(take_slot(other_runner))
+    for _ in range(500):
+        if await successor_waits(runner):
+            break
+        await asyncio.sleep(0.01)
+    state = await slot_state(database, "dispatch", "sandbox")
+    assert (state.held, state.waiters) == (True, 1)
+    assert state.youngest_age_seconds is not None
+    assert not (await slot_state(database, "observe", "sandbox")).held
+    assert not (await slot_state(database, "dispatch", "mainnet")).held
+    await seed.sql("SELECT pg_terminate_backend(:pid, 5000)", pid=runner.connection.info.backend_pid)
+    await asyncio.wait_for(waiting, 20)
+    assert (await slot_state(database, "dispatch", "sandbox")).waiters == 0
