@@ -18,6 +18,7 @@ from qtg_dagster.store.cycles import begin_cycle, finish_cycle
 from qtg_dagster.store.heartbeats import beat
 
 _MINUTE = 60
+_DAY_HOURS = 24
 _DAY_MINUTES = 1440
 
 
@@ -39,6 +40,9 @@ def cron_of(interval_seconds: int) -> str | list[str]:
     minutes = interval_seconds // _MINUTE
     if minutes < _MINUTE and _MINUTE % minutes == 0:
         return f"*/{minutes} * * * *"
+    hours, rest = divmod(minutes, _MINUTE)
+    if rest == 0 and hours < _DAY_HOURS and _DAY_HOURS % hours == 0:
+        return f"0 */{hours} * * *"
     starts = range(0, _DAY_MINUTES, minutes)
     lines = [f"{start % _MINUTE} {start // _MINUTE} * * *" for start in starts]
     return lines[0] if len(lines) == 1 else lines

@@ -150,3 +150,17 @@ def approved(ask: Callable[..., str], plan: Plan) -> str:
         return receipt.request_id
 
     return ask(begin)
+
+
+@pytest.fixture
+def tick(defs: dg.Definitions, resources: ResourceSet, instance: dg.DagsterInstance) -> Callable[..., dg.SensorResult]:
+    """Evaluate a sensor once."""
+
+    def evaluate(name: str, cursor: str | None = None) -> dg.SensorResult:
+        given = {"settings": resources.settings, "database": resources.database}
+        with dg.build_sensor_context(instance=instance, resources=given, cursor=cursor) as context:
+            result = defs.resolve_sensor_def(name)(context)
+        assert isinstance(result, dg.SensorResult)
+        return result
+
+    return evaluate

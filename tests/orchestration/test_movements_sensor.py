@@ -1,0 +1,109 @@
+"""Movements that came to rest, as asset events: each once, with what an operator wants to see."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+from sqlalchemy import text
+
+from assets.checks import FRESH, NO_INTERVENTION, asset_checks
+from assets.keys import MOVEMENTS
+
+
+@pytest.fixture
+def report(tick):
+    """Tick the sensor; gives the materialized request ids, the check outcomes and the next cursor."""
+
+    def once(cursor: str | None = None) -> tuple[list[str], dict[str, bool], str | None]:
+        result = tick("movements_finished", cursor)
+        told = [event for event in result.asset_events if isinstance(event, dg.AssetMaterialization)]
+        checks = {e.check_name: e.passed for e in result.asset_events if isinstance(e, dg.AssetCheckEvaluation)}
+        ids = [str(event.metadata["request id"].value) for event in told]
+        return ids, checks, result.cursor or cursor
+
+    return once
+
+
+@pytest.fixture
+def completed(approved, launch) -> str:
+    """A movement that the drains took to its end."""
+    for _ in range(2):
+        launch("dispatch")
+        launch("observe")
+    return approved
+
+
+def test_a_completed_movement_is_reported_once(completed, report) -> None:
+    ids, checks, cursor = report()
+    assert ids == [completed]
+    assert checks == {"fresh": True, NO_INTERVENTION: True}
+    ids, checks, _ = report(cursor)
+    assert ids == []
+    assert checks == {}, "a check that stands as it stood is no news"
+
+
+def test_what_is_reported_has_states_durations_references_and_a_picture(completed, tick) -> None:
+    [event] = [e for e in tick("movements_finished").asset_events if isinstance(e, dg.AssetMaterialization)]
+    assert event.asset_key == MOVEMENTS
+    assert event.metadata["request state"].value == "COMPLETED"
+    assert event.metadata["seconds from approval"].value > 0
+    assert "move | COMPLETED | 1" in event.metadata["nodes"].value
+    assert "[✓] watch" in event.metadata["picture"].value
+    assert event.metadata["references"].value["move"]["reference"]
+
+
+def test_a_movement_in_progress_is_not_reported(approved, report) -> None:
+    ids, _, _ = report()
+    assert ids == []
+
+
+def test_one_that_commits_late_with_an_earlier_time_is_still_reported(completed, report, ask, launch, plan) -> None:
+    """Times are of a transaction's begin: a slow one becomes visible after a quicker one with a later time."""
+    _, _, cursor = report()
+
+    async def late(platform) -> str:
+        from qtg_dagster.engine.orders import MovementOrder
+        from qtg_dagster.engine.requests import create_movement, reject_movement
+
+        order = MovementOrder(template_key=plan.template_key, requested_by="ada")
+        receipt = await create_movement(platform.engine, order)
+        await reject_movement(platform.engine, receipt.request_id, actor="grace", reason="late")
+        earlier = text(
+            "UPDATE qtg.movement_requests SET finished_at = finished_at - interval '20 seconds' "
+            "WHERE id = CAST(:id AS uuid)"
+        )
+        async with platform.database.transaction() as transaction:
+            await transaction.execute(earlier, {"id": receipt.request_id})
+        return receipt.request_id
+
+    request_id = ask(late)
+    ids, _, cursor = report(cursor)
+    assert ids == [request_id]
+    assert report(cursor)[0] == []
+
+
+def test_a_movement_that_needs_a_person_fails_the_check_until_it_is_sorted_out(approved, report, ask) -> None:
+    _, _, cursor = report()
+
+    async def become(platform, *states: str) -> None:
+        move = text("UPDATE qtg.movement_requests SET request_state = :state")
+        for state in states:
+            async with platform.database.transaction() as transaction:
+                await transaction.execute(move, {"state": state})
+
+    ask(lambda platform: become(platform, "EXECUTING", "MANUAL_INTERVENTION"))
+    ids, checks, cursor = report(cursor)
+    assert ids == [approved]
+    assert checks == {NO_INTERVENTION: False}
+    ask(lambda platform: become(platform, "EXECUTING"))
+    ids, checks, _ = report(cursor)
+    assert ids == []
+    assert checks == {NO_INTERVENTION: True}
+
+
+def test_checks_can_be_run_by_hand(resources, instance) -> None:
+    result = dg.materialize(
+        [*asset_checks], selection=dg.AssetSelection.all_asset_checks(), resources=resources.by_key(), instance=instance
+    )
+    found = {check.check_name: check.passed for check in result.get_asset_check_evaluations()}
+    assert found == {FRESH: True, NO_INTERVENTION: True}

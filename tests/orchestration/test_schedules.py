@@ -1,0 +1,210 @@
+"""Cadences, windows that run once, and what each scheduled worker leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+from sqlalchemy import text
+
+from assets.keys import WINDOW_TAG
+from qtg_dagster.domain.balances import BalanceReading
+from qtg_dagster.engine.parts import Engine
+from qtg_dagster.treasury.balances import snapshot_balances, totals
+from qtg_dagster.upkeep.cycles import PassResult, cron_of, cycle_key, serve_cycle, serve_windows, windows_of
+
+MINUTE = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "cron"),
+    [
+        (10, "* * * * *"),
+        (60, "* * * * *"),
+        (600, "*/10 * * * *"),
+        (3600, "0 */1 * * *"),
+        (21600, "0 */6 * * *"),
+        (86400, "0 0 * * *"),
+    ],
+)
+def test_a_cadence_becomes_cron(seconds, cron) -> None:
+    found = cron_of(seconds)
+    assert (found if isinstance(found, str) else found[0]) == cron
+
+
+def test_a_cadence_that_no_single_line_says_becomes_one_line_a_tick() -> None:
+    found = cron_of(45 * 60)
+    assert found[:3] == ["0 0 * * *", "45 0 * * *", "30 1 * * *"]
+    assert len(found) == 32
+
+
+def test_below_a_minute_one_run_serves_all_windows_of_its_minute() -> None:
+    assert windows_of(MINUTE, 20) == tuple(MINUTE + timedelta(seconds=s) for s in (0, 20, 40))
+    assert windows_of(MINUTE, 600) == (MINUTE,)
+
+
+async def _nothing() -> PassResult:
+    return PassResult(0)
+
+
+def test_one_window_never_runs_twice_however_many_come_for_it(ask, rows) -> None:
+    passes: list[str] = []
+
+    async def work() -> PassResult:
+        passes.append("worked")
+        return PassResult(1, {"seen": "it"})
+
+    async def two_ticks(platform) -> list[bool]:
+        key = cycle_key(MINUTE)
+        return await asyncio.gather(*(serve_cycle(platform.engine, "executor_health", key, work) for _ in range(8)))
+
+    assert sorted(ask(two_ticks)) == [False] * 7 + [True]
+    assert passes == ["worked"]
+    assert ask(lambda platform: serve_cycle(platform.engine, "executor_health", cycle_key(MINUTE), work)) is False
+    [cycle] = rows("SELECT cycle_key, result FROM qtg.cycles")
+    assert cycle == {"cycle_key": "2026-03-01T12:30:00Z", "result": {"items": 1, "seen": "it"}}
+
+
+def test_a_pass_that_fails_shows_in_the_heartbeat_and_is_not_swallowed(ask, rows) -> None:
+    async def fail() -> PassResult:
+        raise OSError("no route")
+
+    for minute in range(2):
+        with pytest.raises(OSError, match="no route"):
+            ask(lambda platform, key=str(minute): serve_cycle(platform.engine, "evm_nonce_reaper", key, fail))
+    beat = "SELECT last_outcome, consecutive_errors, last_error FROM qtg.worker_heartbeats"
+    assert rows(beat) == [{"last_outcome": "error", "consecutive_errors": 2, "last_error": "OSError: no route"}]
+    ask(lambda platform: serve_cycle(platform.engine, "evm_nonce_reaper", "2", _nothing))
+    assert rows(beat) == [{"last_outcome": "ok", "consecutive_errors": 0, "last_error": None}]
+
+
+def test_a_window_whose_successor_has_begun_is_left_out(ask) -> None:
+    class Late:
+        def now(self) -> datetime:
+            return MINUTE + timedelta(seconds=45)
+
+    async def serve(platform) -> list[str]:
+        engine = platform.engine
+        late = Engine(engine.database, engine.settings, engine.inventory, engine.executors, engine.signers, Late())
+        return await serve_windows(late, "balance_snapshot", windows_of(MINUTE, 20), _nothing)
+
+    assert ask(serve) == [cycle_key(MINUTE + timedelta(seconds=40))]
+
+
+def test_health_is_kept_and_its_change_is_dated_only_when_it_changes(launch, rows) -> None:
+    read = "SELECT health_state, checked_at, changed_at FROM qtg.executor_registry WHERE executor_key = :key"
+    assert launch("executor_health").success
+    [first] = rows(read, key="exec.local.broken")
+    assert launch("executor_health").success
+    [second] = rows(read, key="exec.local.broken")
+    assert first["health_state"] == second["health_state"] == "down"
+    assert second["changed_at"] == first["changed_at"]
+    assert second["checked_at"] > first["checked_at"]
+    [watch] = rows(read, key="exec.local.watch")
+    assert watch["health_state"] == "unknown"
+
+
+def test_the_health_asset_shows_who_is_down(launch) -> None:
+    result = launch("executor_health")
+    [materialized] = result.get_asset_materialization_events()
+    shown = materialized.materialization.metadata
+    assert shown["down"].value == 1
+    assert "exec.local.broken | down" in shown["health"].value
+    [check] = result.get_asset_check_evaluations()
+    assert (check.check_name, check.passed) == ("none_down", False)
+    assert check.metadata["exec.local.broken"].value == "unplugged"
+
+
+def test_the_row_of_an_executor_that_is_gone_becomes_an_orphan(launch, ask, rows) -> None:
+    async def stranger(platform) -> None:
+        async with platform.database.transaction() as transaction:
+            await transaction.execute(
+                text(
+                    "INSERT INTO qtg.signer_registry (network_class, signer_key, health_state, observed_signer_address)"
+                    " VALUES (:network, 'signer.local.gone', 'healthy', '0x01')"
+                ),
+                {"network": platform.settings.network_class},
+            )
+
+    ask(stranger)
+    assert launch("executor_health").success
+    [row] = rows("SELECT orphan, health_state, observed_signer_address FROM qtg.signer_registry")
+    assert row == {"orphan": True, "health_state": "unknown", "observed_signer_address": None}
+
+
+class Fetcher:
+    """A venue with one balance, or with a problem."""
+
+    def __init__(self, venue_key: str, problem: Exception | None = None) -> None:
+        self.venue_key = venue_key
+        self._problem = problem
+
+    async def fetch(self) -> tuple[BalanceReading, ...]:
+        if self._problem is not None:
+            raise self._problem
+        moment = {"request_started_at": MINUTE, "request_ended_at": MINUTE}
+        amounts = {"free": "0.1", "locked": "123456789012345678901234567890.000000000000000001"}
+        return (BalanceReading(venue_key=self.venue_key, account="main", asset="USDC", **amounts, **moment),)
+
+
+def test_a_venue_that_fails_spoils_no_other(ask, rows) -> None:
+    fetchers = [Fetcher("good"), Fetcher("bad", ConnectionError("https://u:p4ss@bad/x refused")), Fetcher("other")]
+
+    async def snapshot(platform) -> object:
+        return await snapshot_balances(platform.database, platform.settings.network_class, fetchers)
+
+    found = {one.venue_key: one for one in ask(snapshot)}
+    assert "refused" in found["bad"].problem
+    assert "p4ss" not in found["bad"].problem
+    stored = rows("SELECT venue_key, free::text, locked::text FROM qtg.balance_snapshots ORDER BY venue_key")
+    assert [row["venue_key"] for row in stored] == ["good", "other"]
+    assert stored[0]["locked"] == "123456789012345678901234567890.000000000000000001"
+    assert totals(list(found.values())) == {"USDC": "246913578024691357802469135780.200000000000000002"}
+
+
+def test_a_scheduled_tick_becomes_one_run_with_its_window(defs) -> None:
+    schedule = defs.resolve_schedule_def("executor_health")
+    context = dg.build_schedule_context(scheduled_execution_time=MINUTE)
+    [request] = schedule.evaluate_tick(context).run_requests
+    assert request.run_key == "2026-03-01T12:30:00Z"
+    assert datetime.fromisoformat(request.tags[WINDOW_TAG]) == MINUTE
+
+
+def test_the_reaper_starts_no_run_for_nothing_and_still_shows_a_sign_of_life(defs, resources, rows) -> None:
+    schedule = defs.resolve_schedule_def("reap_evm_nonces")
+    given = {"settings": resources.settings, "database": resources.database}
+    with dg.build_schedule_context(scheduled_execution_time=MINUTE, resources=given) as context:
+        tick = schedule.evaluate_tick(context)
+    assert not tick.run_requests
+    assert "no reservation is older" in tick.skip_message
+    [beat] = rows("SELECT worker, last_outcome FROM qtg.worker_heartbeats")
+    assert beat == {"worker": "evm_nonce_reaper", "last_outcome": "ok"}
+
+
+def test_a_stale_reservation_starts_the_reaper_which_gives_it_back(
+    approved, defs, resources, ask, launch, rows
+) -> None:
+    async def reserve(platform) -> None:
+        [node] = [row async for row in _nodes(platform)]
+        await platform.nonces.reserve(
+            chain="eip155:1", sender="0x" + "ab" * 20, request_node_id=node, attempt_no=1, chain_nonce=5
+        )
+        old = text("UPDATE qtg.evm_nonce_reservation SET reserved_at = now() - interval '1 day'")
+        async with platform.database.transaction() as transaction:
+            await transaction.execute(old)
+
+    ask(reserve)
+    given = {"settings": resources.settings, "database": resources.database}
+    with dg.build_schedule_context(scheduled_execution_time=MINUTE, resources=given) as context:
+        assert defs.resolve_schedule_def("reap_evm_nonces").evaluate_tick(context).run_requests
+    assert launch("reap_evm_nonces").success
+    assert rows("SELECT reservation_state FROM qtg.evm_nonce_reservation") == [{"reservation_state": "RELEASED"}]
+
+
+async def _nodes(platform):
+    async with platform.database.transaction() as transaction:
+        query = text("SELECT id::text FROM qtg.movement_request_nodes WHERE node_key = 'move'")
+        for node in (await transaction.execute(query)).scalars():
+            yield node
