@@ -25,8 +25,13 @@ MAX_PASS_BACKOFF_SECONDS: float = 60
 def observe_delay(action_type: str, retry_after_seconds: float | None) -> float:
     """Seconds until the next look; an executor's hint wins over the default."""
     if retry_after_seconds is not None:
-        return min(max(retry_after_seconds, 0.0), MAX_BACKOFF_SECONDS)
+        return clamp_hint(retry_after_seconds)
     return DEFAULT_OBSERVE_INTERVALS.get(action_type, OTHER_OBSERVE_INTERVAL)
+
+
+def clamp_hint(seconds: float) -> float:
+    """An executor's hint within bounds: nobody is put off for ever."""
+    return min(max(seconds, 0.0), MAX_BACKOFF_SECONDS)
 
 
 def error_backoff(consecutive_errors: int) -> float:
