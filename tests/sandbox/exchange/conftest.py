@@ -74,6 +74,14 @@ class Chain:
         arguments = encode(["string", "string", "uint256", "address"], ["Test USD", "TUSD", units, owner]).hex()
         return str(self.send(data=bytecode + arguments)["contractAddress"]).lower()
 
+    def next_contract(self) -> str:
+        """Address of the contract that the node's own account creates next."""
+        import rlp
+        from eth_utils.crypto import keccak
+
+        sender = self.call("eth_accounts")[9]
+        return "0x" + keccak(rlp.encode([bytes.fromhex(sender[2:]), self.sent(sender)]))[12:].hex()
+
     def token_balance(self, token: str, owner: str) -> int:
         data = "0x70a08231" + owner[2:].lower().rjust(64, "0")
         return int(self.call("eth_call", {"to": token, "data": data}, "latest"), 16)

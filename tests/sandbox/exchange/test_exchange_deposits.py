@@ -90,8 +90,12 @@ async def test_a_deposit_is_pending_then_credited_but_locked_then_usable(
     async with serving(config) as running:
         client, control = connect(running.address), open_control(running.address)
         chain.send(to=deposit_address(config), value=hex(2 * ETHER))
-        (row,) = await eventually(shown(client, 1, 0))
-        assert (row["confirmTimes"], row["unlockConfirm"]) == ("1/3", 5)
+
+        async def counted() -> bool:
+            rows = await client.sapiGetCapitalDepositHisrec()
+            return [(row["status"], row["confirmTimes"], row["unlockConfirm"]) for row in rows] == [(0, "1/3", 5)]
+
+        assert await eventually(counted)
         assert (await control.balances())["venue_a"]["ETH"]["free"] == "100"
         chain.mine(2)
         await eventually(shown(client, 1, 6))
@@ -124,6 +128,38 @@ async def test_two_transfers_in_one_block_are_two_deposits(
     assert len({row["txId"] for row in rows}) == 2
 
 
+async def test_two_transfers_in_one_transaction_are_two_deposits(
+    paying_exchange: Serving, connect: Connect, open_control: Control, eventually: Eventually, chain: Any
+) -> None:
+    client, control = connect(paying_exchange.address), open_control(paying_exchange.address)
+    venue = paying_exchange.exchange.config.venues["venue_a"]
+    token, to = venue.coins["USDC"].networks["ETH"].contract, deposit_address(paying_exchange.exchange.config)
+    payer = chain.next_contract()
+    await client.sapiPostCapitalWithdrawApply({"coin": "USDC", "address": payer, "amount": "13"})
+
+    async def funded() -> bool:
+        return bool(chain.token_balance(token, payer) == 12 * 10**6)
+
+    assert await eventually(funded)
+    receipt = chain.send(data=two_transfers(token, to, 5 * 10**6, 7 * 10**6), gas=hex(500_000))
+    assert receipt["contractAddress"].lower() == payer
+    rows = await eventually(shown(client, 2, 1))
+    assert {row["txId"] for row in rows} == {receipt["transactionHash"]}
+    assert sorted(row["amount"] for row in rows) == ["5.00000000", "7.00000000"]
+    assert (await control.balances())["venue_a"]["USDC"]["free"] == "4999"
+
+
+def two_transfers(token: str, to: str, *amounts: int) -> str:
+    """Creation code that sends the new contract's tokens on, once per amount, and leaves nothing behind."""
+    code = ""
+    for amount in amounts:
+        data = ("a9059cbb" + to[2:].rjust(64, "0") + f"{amount:064x}").ljust(192, "0")
+        for word in range(3):
+            code += "7f" + data[word * 64 : word * 64 + 64] + "60" + f"{word * 32:02x}" + "52"  # PUSH32 PUSH1 MSTORE
+        code += "60006000604460006000" + "73" + token[2:] + "5af150"  # CALL(gas, token, 0, 0, 68, 0, 0) POP
+    return "0x" + code + "00"
+
+
 async def test_an_unconfirmed_deposit_goes_with_its_block_and_comes_with_the_next(
     make_config: Callable[..., ExchangeConfig], connect: Connect, eventually: Eventually, chain: Any
 ) -> None:
@@ -143,6 +179,22 @@ async def test_an_unconfirmed_deposit_goes_with_its_block_and_comes_with_the_nex
         chain.mine(3)
         (row,) = await eventually(shown(client, 1, 1))
         assert row["amount"] == "3.00000000"
+
+
+async def test_a_deposit_is_not_credited_on_the_word_of_another_block(
+    make_config: Callable[..., ExchangeConfig], connect: Connect, eventually: Eventually, chain: Any
+) -> None:
+    config = make_config(chain.url, network={"confirmations": 3})
+    async with serving(config) as running:
+        client, ledger = connect(running.address), running.exchange.ledger
+        chain.send(to=deposit_address(config), value=hex(ETHER))
+        await eventually(shown(client, 1, 0))
+        with ledger.transaction():
+            ledger.write("UPDATE deposits SET block_hash = ?", ("0x" + "11" * 32,))
+        chain.mine(5)
+        await running.exchange._watcher.step()
+        (row,) = await client.sapiGetCapitalDepositHisrec()
+        assert row["status"] == 0
 
 
 async def test_a_credited_deposit_that_moves_to_another_block_is_not_credited_again(

@@ -78,6 +78,30 @@ async def test_many_withdrawals_at_once_are_each_paid_once(
     assert chain.sent(hot_wallet[1]) == 30
 
 
+async def test_payouts_that_wait_for_a_block_together_have_nonces_in_a_row(
+    paying_exchange: Serving,
+    connect: Connect,
+    open_control: Control,
+    eventually: Eventually,
+    chain: Any,
+    new_address: NewAddress,
+) -> None:
+    client, control = connect(paying_exchange.address), open_control(paying_exchange.address)
+    chain.call("evm_setAutomine", False)
+    recipients = [new_address() for _ in range(4)]
+    for to in recipients:
+        await client.sapiPostCapitalWithdrawApply({**ASKED, "address": to})
+
+    async def all_sent() -> bool:
+        return all(row["broadcast"] for row in await control.withdrawals("venue_a"))
+
+    assert await eventually(all_sent)
+    assert [row["nonce"] for row in await control.withdrawals("venue_a")] == [3, 2, 1, 0]
+    chain.mine()
+    await eventually(lambda: completed(client))
+    assert {chain.balance(to) for to in recipients} == {NET}
+
+
 async def test_a_paused_venue_accepts_and_pays_when_resumed(
     paying_exchange: Serving,
     connect: Connect,
