@@ -33,6 +33,7 @@ class Serving:
 
     address: str
     exchange: Exchange
+    app: Starlette
     ended: Awaitable[object]
 
 
@@ -45,9 +46,10 @@ async def serving(config: ExchangeConfig, *, host: str = "127.0.0.1", port: int 
     except BaseException:
         listener.close()
         raise
+    app = build_app(exchange)
     server = uvicorn.Server(
         uvicorn.Config(
-            build_app(exchange),
+            app,
             http=RudeProtocol,
             loop="asyncio",
             lifespan="off",
@@ -61,7 +63,7 @@ async def serving(config: ExchangeConfig, *, host: str = "127.0.0.1", port: int 
     working = asyncio.create_task(exchange.work())
     ended = asyncio.ensure_future(asyncio.wait({answering, working}, return_when=asyncio.FIRST_COMPLETED))
     try:
-        yield Serving(f"http://{host}:{listener.getsockname()[1]}", exchange, ended)
+        yield Serving(f"http://{host}:{listener.getsockname()[1]}", exchange, app, ended)
     finally:
         server.should_exit = True
         working.cancel()
@@ -81,7 +83,9 @@ async def serve(config: ExchangeConfig, *, host: str, port: int) -> None:
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio turns Nagle's delay off only for sockets that name their protocol.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,9 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from qtg_dagster.sandbox.exchange.control import ExchangeControl
 from qtg_dagster.sandbox.exchange.server import Serving
@@ -146,3 +150,18 @@ async def test_a_path_that_binance_does_not_have_is_refused(paper_exchange: Serv
         assert (await http.get("/venue_a/sapi/v1/nonsense")).status_code == 404
         assert (await http.get("/venue_z/api/v3/ping")).status_code == 404
         assert (await http.get("/venue_a/api/v3/ping")).json() == {}
+
+
+async def test_answers_are_not_held_back_by_the_kernel(paper_exchange: Serving) -> None:
+    delays: list[int] = []
+    venue = paper_exchange.exchange.serve_venue
+
+    async def look(request: Request) -> Response:
+        accepted = request.state.connection.transport.get_extra_info("socket")
+        delays.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        return await venue(request)
+
+    paper_exchange.app.router.routes[-1] = Route("/{venue}/{endpoint:path}", look)
+    async with httpx.AsyncClient(base_url=paper_exchange.address, trust_env=False) as http:
+        await http.get("/venue_a/api/v3/ping")
+    assert delays == [1]
