@@ -54,7 +54,15 @@ async def test_a_hint_takes_precedence_within_its_bounds(desk: Desk, hint: float
 
 @pytest.mark.parametrize(
     ("status", "state"),
-    [(S.ACCEPTED, "SUBMITTED"), (S.OBSERVING, "OBSERVING"), (S.COMPLETED, "COMPLETED"), (S.FAILED, "FAILED"), (S.UNKNOWN, "UNKNOWN"), (S.NOT_SENT, "OBSERVING"), (S.REJECTED, "OBSERVING")],
+    [
+        (S.ACCEPTED, "SUBMITTED"),
+        (S.OBSERVING, "OBSERVING"),
+        (S.COMPLETED, "COMPLETED"),
+        (S.FAILED, "FAILED"),
+        (S.UNKNOWN, "UNKNOWN"),
+        (S.NOT_SENT, "OBSERVING"),
+        (S.REJECTED, "OBSERVING"),
+    ],
 )
 async def test_each_look_leads_to_what_it_proves(desk: Desk, status: ResultStatus, state: str) -> None:
     await submitted(desk)
@@ -218,7 +226,15 @@ async def test_a_look_that_lost_its_claim_changes_nothing_but_is_on_record(desk:
 
 @pytest.mark.parametrize(
     ("status", "state"),
-    [(S.ACCEPTED, "SUBMITTED"), (S.OBSERVING, "SUBMITTED"), (S.COMPLETED, "COMPLETED"), (S.FAILED, "FAILED"), (S.UNKNOWN, "UNKNOWN"), (S.REJECTED, "UNKNOWN"), (S.NOT_SENT, "UNKNOWN")],
+    [
+        (S.ACCEPTED, "SUBMITTED"),
+        (S.OBSERVING, "SUBMITTED"),
+        (S.COMPLETED, "COMPLETED"),
+        (S.FAILED, "FAILED"),
+        (S.UNKNOWN, "UNKNOWN"),
+        (S.REJECTED, "UNKNOWN"),
+        (S.NOT_SENT, "UNKNOWN"),
+    ],
 )
 async def test_recovery_believes_proof_and_nothing_else(desk: Desk, status: ResultStatus, state: str) -> None:
     await uncertain(desk)
