@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import text
@@ -28,7 +28,7 @@ class Desk:
     runner: Runner
     provider: ScriptedProvider
     signer: ScriptedSigner
-    request_id: str = field(default="", init=False)
+    request_id: str = ""
 
     def under(self, **settings: object) -> None:
         """Go on under other settings."""
@@ -73,6 +73,11 @@ class Desk:
         """node_key -> node_state of all nodes there are."""
         found = await self.rows("SELECT node_key, node_state FROM qtg.movement_request_nodes")
         return {row["node_key"]: row["node_state"] for row in found}
+
+    async def node_states(self) -> dict[str, str]:
+        """Node id -> node_state, for several movements at once."""
+        found = await self.rows("SELECT id::text AS id, node_state FROM qtg.movement_request_nodes")
+        return {row["id"]: row["node_state"] for row in found}
 
     async def request_state(self) -> str:
         """The state of the only movement there is."""

@@ -18,8 +18,8 @@ from qtg_dagster.store.moves import Intent, record_intent
 from qtg_dagster.store.runners import Runner, RunnerIdentity
 from qtg_dagster.store.slots import slot_state, successor_waits, take_slot
 from qtg_dagster.store.work import load_work
+from tests.postgres_proxy import PostgresProxy
 from tests.store.conftest import Seed
-from tests.store.proxy import PostgresProxy
 
 #: Claims, says so, waits for a line, then tries to record a late observation and says what came of it.
 WORKER = """

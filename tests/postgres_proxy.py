@@ -20,6 +20,7 @@ class PostgresProxy:
         self._server: asyncio.Server | None = None
         self._port = 0
         self._writers: set[asyncio.StreamWriter] = set()
+        self._refusals = 0
 
     async def __aenter__(self) -> PostgresProxy:
         await self.open()
@@ -40,15 +41,29 @@ class PostgresProxy:
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Cut every connection and refuse new ones."""
+        """Cut every connection and listen no more."""
         if self._server is not None:
             self._server.close()
+        self._cut()
+
+    async def go_away(self, refusals: int) -> None:
+        """Cut every connection, and refuse the next ones before all is well again."""
+        self._refusals = refusals
+        self._cut()
+
+    @property
+    def refusals_left(self) -> int:
+        return self._refusals
+
+    def _cut(self) -> None:
         for writer in list(self._writers):
             writer.transport.abort()
-        self._server = None
-        await asyncio.sleep(0)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._refusals:
+            self._refusals -= 1
+            writer.transport.abort()
+            return
         up_reader, up_writer = await asyncio.open_unix_connection(self._socket)
         mine = {writer, up_writer}
         self._writers |= mine
