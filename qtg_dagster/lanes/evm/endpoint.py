@@ -39,6 +39,22 @@ class RpcRefused(QtgError):
         self.data = data
 
 
+class _NoLock:
+    """Stands in for web3's lock over all sessions of the process, which a call cancelled while waiting never frees.
+
+    A provider of ours belongs to one event loop: nobody is to be kept out.
+    """
+
+    def acquire(self) -> bool:
+        return True
+
+    def locked(self) -> bool:
+        return False
+
+    def release(self) -> None:
+        """Nothing was taken."""
+
+
 class Endpoint:
     """An RPC address. Only its host is ever shown: paths and queries of RPC addresses hold keys."""
 
@@ -84,6 +100,7 @@ class Endpoint:
             # By default web3 repeats failed calls, eth_sendRawTransaction among them.
             exception_retry_configuration=None,
         )
+        provider._request_session_manager._lock = _NoLock()  # type: ignore[assignment]  # noqa: SLF001
         connector = TCPConnector(force_close=True) if fresh else TCPConnector(limit=50)
         await provider.cache_async_session(ClientSession(raise_for_status=True, connector=connector))
         return provider
