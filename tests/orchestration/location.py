@@ -35,7 +35,7 @@ class LocalExecutor:
         self._gate = Path(gate) if gate else None
         self._health = health
 
-    async def preflight(self, context: ExecutionContext) -> ExecutionResult | None:
+    async def preflight(self, context: ExecutionContext) -> ExecutionResult | None:  # noqa: ARG002
         return None
 
     async def prepare(self, context: ExecutionContext) -> PreparedAction:
@@ -44,18 +44,25 @@ class LocalExecutor:
         )
 
     async def submit(
-        self, context: ExecutionContext, prepared: PreparedAction, session: object = None
+        self,
+        context: ExecutionContext,
+        prepared: PreparedAction,  # noqa: ARG002
+        session: object = None,  # noqa: ARG002
     ) -> ExecutionResult:
         if self._gate is not None:
             (self._gate / "begun").touch()
-            while not (self._gate / "go").exists():
+            while not (self._gate / "go").exists():  # noqa: ASYNC110 - another process opens the gate
                 await asyncio.sleep(0.02)
         return _result(ResultStatus.ACCEPTED, reference=context.idempotency_key)
 
-    async def observe(self, context: ExecutionContext) -> ExecutionResult:
+    async def observe(self, context: ExecutionContext) -> ExecutionResult:  # noqa: ARG002
         return _result(ResultStatus.COMPLETED)
 
-    async def recover(self, context: ExecutionContext, session: object = None) -> ExecutionResult:
+    async def recover(
+        self,
+        context: ExecutionContext,  # noqa: ARG002
+        session: object = None,  # noqa: ARG002
+    ) -> ExecutionResult:
         return _result(ResultStatus.UNKNOWN)
 
     async def health(self) -> HealthReport | None:
@@ -67,7 +74,7 @@ class LocalExecutors(ExecutorsResource):
 
     gate: str = ""
 
-    def register_more(self, executors: ExecutorRegistry, inventory: Inventory) -> None:
+    def register_more(self, executors: ExecutorRegistry, inventory: Inventory) -> None:  # noqa: ARG002
         executors.register("exec.local.move", LocalExecutor(self.gate))
         executors.register("exec.local.watch", LocalExecutor())
         broken = HealthReport(health_state=HealthState.DOWN, detail="unplugged")

@@ -7,34 +7,38 @@ import asyncio
 import dagster as dg
 import pytest
 
+from qtg_dagster.composition import Platform
 from qtg_dagster.engine.drain import DrainKind
 from qtg_dagster.store.runners import Runner, RunnerIdentity
 from qtg_dagster.store.slots import take_slot
+from tests.orchestration.shapes import Ask, Launch, Rows, Tick
 
 
 @pytest.mark.parametrize("name", ["ready_nodes", "submitted_nodes", "unknown_nodes"])
-def test_without_work_nothing_is_launched(name, tick) -> None:
+def test_without_work_nothing_is_launched(name: str, tick: Tick) -> None:
     result = tick(name)
     assert not result.run_requests
     assert "no work" in result.skip_reason.skip_message
 
 
-def test_a_ready_node_launches_a_dispatch_drain_without_a_run_key(approved, tick) -> None:
+def test_a_ready_node_launches_a_dispatch_drain_without_a_run_key(approved: str, tick: Tick) -> None:
     [request] = tick("ready_nodes").run_requests
     assert request.tags["qtg/drain"] == "dispatch"
     assert request.run_key is None
     assert not tick("submitted_nodes").run_requests
 
 
-def test_a_launched_run_is_waited_for(approved, tick, defs, instance) -> None:
+def test_a_launched_run_is_waited_for(
+    approved: str, tick: Tick, defs: dg.Definitions, instance: dg.DagsterInstance
+) -> None:
     instance.create_run_for_job(defs.resolve_job_def("dispatch"), status=dg.DagsterRunStatus.STARTING)
     result = tick("ready_nodes")
     assert not result.run_requests
     assert "is starting" in result.skip_reason.skip_message
 
 
-def test_a_drain_at_work_is_seen_by_its_lock(approved, tick, ask) -> None:
-    async def held(platform) -> dg.SensorResult:
+def test_a_drain_at_work_is_seen_by_its_lock(approved: str, tick: Tick, ask: Ask) -> None:
+    async def held(platform: Platform) -> dg.SensorResult:
         identity = RunnerIdentity(DrainKind.DISPATCH, platform.settings.network_class)
         async with Runner(platform.database, identity) as runner:
             await take_slot(runner)
@@ -44,10 +48,12 @@ def test_a_drain_at_work_is_seen_by_its_lock(approved, tick, ask) -> None:
     assert tick("ready_nodes").run_requests, "the lock went with its session"
 
 
-def test_a_submitted_node_that_is_due_in_a_moment_already_counts(approved, launch, tick, rows, ask) -> None:
+def test_a_submitted_node_that_is_due_in_a_moment_already_counts(
+    approved: str, launch: Launch, tick: Tick, rows: Rows, ask: Ask
+) -> None:
     assert launch("dispatch").success
 
-    async def postpone(platform, seconds: int) -> None:
+    async def postpone(platform: Platform, seconds: int) -> None:
         from sqlalchemy import text
 
         later = text("UPDATE qtg.movement_request_nodes SET next_look_at = now() + make_interval(secs => :s)")

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import dagster as dg
@@ -21,7 +22,7 @@ def _quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fence, "_STATUS_EVERY", 2)
 
 
-async def told(instance: object, then=lambda: None) -> tuple[str, bool]:
+async def told(instance: object, then: Callable[[], None] = lambda: None) -> tuple[str, bool]:
     """The reason the fence gives for stopping, and whether it counts as an interruption."""
     reasons: asyncio.Queue[str] = asyncio.Queue()
     with RunFence(instance, "run", reasons.put_nowait) as watching:
@@ -35,7 +36,7 @@ def instance_with(status: dg.DagsterRunStatus | None) -> object:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_stops_the_drain_and_handlers_come_back(number) -> None:
+async def test_a_signal_stops_the_drain_and_handlers_come_back(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     reason, interrupted = await told(instance_with(dg.DagsterRunStatus.STARTED), lambda: os.kill(os.getpid(), number))
     assert (reason, interrupted) == ("terminated", True)
@@ -43,7 +44,7 @@ async def test_a_signal_stops_the_drain_and_handlers_come_back(number) -> None:
 
 
 @pytest.mark.parametrize("status", [dg.DagsterRunStatus.CANCELING, dg.DagsterRunStatus.CANCELED, None])
-async def test_a_run_that_is_no_longer_going_on_stops_its_drain(status) -> None:
+async def test_a_run_that_is_no_longer_going_on_stops_its_drain(status: dg.DagsterRunStatus | None) -> None:
     reason, interrupted = await told(instance_with(status))
     assert reason.startswith("its run is")
     assert interrupted

@@ -7,9 +7,12 @@ import json
 import dagster as dg
 import pytest
 
+from qtg_dagster.domain.plans import Plan
+from tests.orchestration.shapes import Launch, Rows, Shown
+
 
 @pytest.fixture
-def published(launch, plan) -> str:
+def published(launch: Launch, plan: Plan) -> str:
     """The plan, published through its job."""
     result = launch("publish_templates", "publish", document=json.dumps(plan.model_dump(mode="json")))
     assert result.success
@@ -17,20 +20,22 @@ def published(launch, plan) -> str:
 
 
 @pytest.fixture
-def created(launch, published, metadata) -> str:
+def created(launch: Launch, published: str, metadata: Shown) -> str:
     """A movement that waits for approval."""
     result = launch("create_movement", "create", template_key=published, requested_by="ada")
     assert result.success
     return metadata(result)["request id"]
 
 
-def test_publishing_shows_each_template_as_a_picture(launch, plan, metadata) -> None:
+def test_publishing_shows_each_template_as_a_picture(launch: Launch, plan: Plan, metadata: Shown) -> None:
     result = launch("publish_templates", "publish", document=json.dumps(plan.model_dump(mode="json")))
     picture = metadata(result)["two_steps"]
     assert picture.index("move") < picture.index("│") < picture.index("watch")
 
 
-def test_creating_shows_id_hashes_and_plan_and_approves_nothing(launch, published, metadata, rows) -> None:
+def test_creating_shows_id_hashes_and_plan_and_approves_nothing(
+    launch: Launch, published: str, metadata: Shown, rows: Rows
+) -> None:
     shown = metadata(launch("create_movement", "create", template_key=published, requested_by="ada"))
     [request] = rows("SELECT id::text AS id, request_state, compiled_plan_hash FROM qtg.movement_requests")
     assert shown["request id"] == request["id"]
@@ -38,7 +43,9 @@ def test_creating_shows_id_hashes_and_plan_and_approves_nothing(launch, publishe
     assert request["request_state"] == "PENDING_APPROVAL"
 
 
-def test_the_same_idempotency_key_gives_the_same_movement(launch, published, metadata, rows) -> None:
+def test_the_same_idempotency_key_gives_the_same_movement(
+    launch: Launch, published: str, metadata: Shown, rows: Rows
+) -> None:
     order = {"template_key": published, "requested_by": "ada", "idempotency_key": "once"}
     first, second = (metadata(launch("create_movement", "create", **order)) for _ in range(2))
     assert first["request id"] == second["request id"]
@@ -46,7 +53,7 @@ def test_the_same_idempotency_key_gives_the_same_movement(launch, published, met
     assert len(rows("SELECT 1 FROM qtg.movement_requests")) == 1
 
 
-def test_a_refusal_names_field_and_fix(launch, published, failure, rows) -> None:
+def test_a_refusal_names_field_and_fix(launch: Launch, published: str, failure: Shown, rows: Rows) -> None:
     result = launch("create_movement", "create", template_key=published, requested_by="ada", parameters={"sum": "1"})
     shown = failure(result)
     assert "parameters.sum" in shown.description
@@ -55,12 +62,12 @@ def test_a_refusal_names_field_and_fix(launch, published, failure, rows) -> None
     assert rows("SELECT 1 FROM qtg.movement_requests") == []
 
 
-def test_a_template_that_does_not_parse_is_refused_with_its_field(launch, failure) -> None:
+def test_a_template_that_does_not_parse_is_refused_with_its_field(launch: Launch, failure: Shown) -> None:
     shown = failure(launch("publish_templates", "publish", document="template_key: Bad Key\ntitle: x\nnodes: []"))
     assert shown.metadata["field"].value == "document.template_key"
 
 
-def test_a_field_of_the_wrong_type_is_refused_before_anything_runs(launch, published, rows) -> None:
+def test_a_field_of_the_wrong_type_is_refused_before_anything_runs(launch: Launch, published: str, rows: Rows) -> None:
     with pytest.raises(dg.DagsterInvalidConfigError, match="requested_by"):
         launch("create_movement", "create", template_key=published)
     with pytest.raises(dg.DagsterInvalidConfigError, match="template_version"):
@@ -68,14 +75,14 @@ def test_a_field_of_the_wrong_type_is_refused_before_anything_runs(launch, publi
     assert rows("SELECT 1 FROM qtg.movement_requests") == []
 
 
-def test_approving_makes_the_first_node_ready(launch, created, metadata, rows) -> None:
+def test_approving_makes_the_first_node_ready(launch: Launch, created: str, metadata: Shown, rows: Rows) -> None:
     shown = metadata(launch("approve_movement", "approve", request_id=created, actor="grace"))
     assert shown["request state"] == "APPROVED"
     states = rows("SELECT node_key, node_state FROM qtg.movement_request_nodes ORDER BY node_key")
     assert [row["node_state"] for row in states] == ["READY", "BLOCKED"]
 
 
-def test_approving_twice_or_something_unknown_is_refused(launch, created, failure) -> None:
+def test_approving_twice_or_something_unknown_is_refused(launch: Launch, created: str, failure: Shown) -> None:
     launch("approve_movement", "approve", request_id=created, actor="grace")
     again = failure(launch("approve_movement", "approve", request_id=created, actor="grace"))
     assert again.metadata["error"].value == "Conflict"
@@ -86,12 +93,14 @@ def test_approving_twice_or_something_unknown_is_refused(launch, created, failur
 @pytest.mark.parametrize(
     ("job", "op", "state"), [("reject_movement", "reject", "REJECTED"), ("cancel_movement", "cancel", "CANCELLED")]
 )
-def test_refusing_and_cancelling_end_a_movement(job, op, state, launch, created, metadata) -> None:
+def test_refusing_and_cancelling_end_a_movement(
+    job: str, op: str, state: str, launch: Launch, created: str, metadata: Shown
+) -> None:
     result = launch(job, op, request_id=created, actor="grace", reason="not today")
     assert metadata(result)["request state"] == state
 
 
-def test_a_manual_step_is_completed_with_a_note(launch, plan, metadata) -> None:
+def test_a_manual_step_is_completed_with_a_note(launch: Launch, plan: Plan, metadata: Shown) -> None:
     manual = {"node_key": "manual_look", "node_kind": "manual", "action_type": "look"}
     document = plan.model_dump(mode="json") | {"template_key": "looked_at"}
     document["nodes"] = [manual, *document["nodes"]]
@@ -107,7 +116,9 @@ def test_a_manual_step_is_completed_with_a_note(launch, plan, metadata) -> None:
     assert "[○] move  READY" in metadata(done)["nodes"]
 
 
-def test_drains_take_a_movement_from_ready_to_completed(launch, approved, metadata, rows) -> None:
+def test_drains_take_a_movement_from_ready_to_completed(
+    launch: Launch, approved: str, metadata: Shown, rows: Rows
+) -> None:
     worked = []
     for _ in range(2):  # move, then watch
         for job in ("dispatch", "observe"):

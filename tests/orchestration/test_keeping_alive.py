@@ -41,7 +41,7 @@ def run(age: float, *, cancelling: bool = False) -> LiveRun:
         ("one from elsewhere nears its end", 1, held(599), [], True),
     ],
 )
-def test_when_a_drain_is_launched(case, waiting, slot, runs, launch) -> None:
+def test_when_a_drain_is_launched(case: str, waiting: int, slot: SlotState, runs: list[LiveRun], launch: bool) -> None:
     verdict = judge(waiting, slot, runs, 600, NOW)
     assert verdict.launch is launch, f"{case}: {verdict.reason}"
 

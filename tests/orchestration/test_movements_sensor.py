@@ -8,10 +8,14 @@ from sqlalchemy import text
 
 from assets.checks import FRESH, NO_INTERVENTION, asset_checks
 from assets.keys import MOVEMENTS
+from qtg_dagster.composition import Platform
+from qtg_dagster.domain.plans import Plan
+from resources import ResourceSet
+from tests.orchestration.shapes import Ask, Launch, Report, Tick
 
 
 @pytest.fixture
-def report(tick):
+def report(tick: Tick) -> Report:
     """Tick the sensor; gives the materialized request ids, the check outcomes and the next cursor."""
 
     def once(cursor: str | None = None) -> tuple[list[str], dict[str, bool], str | None]:
@@ -25,7 +29,7 @@ def report(tick):
 
 
 @pytest.fixture
-def completed(approved, launch) -> str:
+def completed(approved: str, launch: Launch) -> str:
     """A movement that the drains took to its end."""
     for _ in range(2):
         launch("dispatch")
@@ -33,7 +37,7 @@ def completed(approved, launch) -> str:
     return approved
 
 
-def test_a_completed_movement_is_reported_once(completed, report) -> None:
+def test_a_completed_movement_is_reported_once(completed: str, report: Report) -> None:
     ids, checks, cursor = report()
     assert ids == [completed]
     assert checks == {"fresh": True, NO_INTERVENTION: True}
@@ -42,7 +46,7 @@ def test_a_completed_movement_is_reported_once(completed, report) -> None:
     assert checks == {}, "a check that stands as it stood is no news"
 
 
-def test_what_is_reported_has_states_durations_references_and_a_picture(completed, tick) -> None:
+def test_what_is_reported_has_states_durations_references_and_a_picture(completed: str, tick: Tick) -> None:
     [event] = [e for e in tick("movements_finished").asset_events if isinstance(e, dg.AssetMaterialization)]
     assert event.asset_key == MOVEMENTS
     assert event.metadata["request state"].value == "COMPLETED"
@@ -52,16 +56,18 @@ def test_what_is_reported_has_states_durations_references_and_a_picture(complete
     assert event.metadata["references"].value["move"]["reference"]
 
 
-def test_a_movement_in_progress_is_not_reported(approved, report) -> None:
+def test_a_movement_in_progress_is_not_reported(approved: str, report: Report) -> None:
     ids, _, _ = report()
     assert ids == []
 
 
-def test_one_that_commits_late_with_an_earlier_time_is_still_reported(completed, report, ask, launch, plan) -> None:
+def test_one_that_commits_late_with_an_earlier_time_is_still_reported(
+    completed: str, report: Report, ask: Ask, launch: Launch, plan: Plan
+) -> None:
     """Times are of a transaction's begin: a slow one becomes visible after a quicker one with a later time."""
     _, _, cursor = report()
 
-    async def late(platform) -> str:
+    async def late(platform: Platform) -> str:
         from qtg_dagster.engine.orders import MovementOrder
         from qtg_dagster.engine.requests import create_movement, reject_movement
 
@@ -82,10 +88,12 @@ def test_one_that_commits_late_with_an_earlier_time_is_still_reported(completed,
     assert report(cursor)[0] == []
 
 
-def test_a_movement_that_needs_a_person_fails_the_check_until_it_is_sorted_out(approved, report, ask) -> None:
+def test_a_movement_that_needs_a_person_fails_the_check_until_it_is_sorted_out(
+    approved: str, report: Report, ask: Ask
+) -> None:
     _, _, cursor = report()
 
-    async def become(platform, *states: str) -> None:
+    async def become(platform: Platform, *states: str) -> None:
         move = text("UPDATE qtg.movement_requests SET request_state = :state")
         for state in states:
             async with platform.database.transaction() as transaction:
@@ -101,7 +109,7 @@ def test_a_movement_that_needs_a_person_fails_the_check_until_it_is_sorted_out(a
     assert checks == {NO_INTERVENTION: True}
 
 
-def test_checks_can_be_run_by_hand(resources, instance) -> None:
+def test_checks_can_be_run_by_hand(resources: ResourceSet, instance: dg.DagsterInstance) -> None:
     result = dg.materialize(
         [*asset_checks], selection=dg.AssetSelection.all_asset_checks(), resources=resources.by_key(), instance=instance
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
@@ -10,10 +11,13 @@ import pytest
 from sqlalchemy import text
 
 from assets.keys import WINDOW_TAG
+from qtg_dagster.composition import Platform
 from qtg_dagster.domain.balances import BalanceReading
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.treasury.balances import snapshot_balances, totals
 from qtg_dagster.upkeep.cycles import PassResult, cron_of, cycle_key, serve_cycle, serve_windows, windows_of
+from resources import ResourceSet
+from tests.orchestration.shapes import Ask, Launch, Rows
 
 MINUTE = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
 
@@ -29,7 +33,7 @@ MINUTE = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
         (86400, "0 0 * * *"),
     ],
 )
-def test_a_cadence_becomes_cron(seconds, cron) -> None:
+def test_a_cadence_becomes_cron(seconds: int, cron: str) -> None:
     found = cron_of(seconds)
     assert (found if isinstance(found, str) else found[0]) == cron
 
@@ -49,14 +53,14 @@ async def _nothing() -> PassResult:
     return PassResult(0)
 
 
-def test_one_window_never_runs_twice_however_many_come_for_it(ask, rows) -> None:
+def test_one_window_never_runs_twice_however_many_come_for_it(ask: Ask, rows: Rows) -> None:
     passes: list[str] = []
 
     async def work() -> PassResult:
         passes.append("worked")
         return PassResult(1, {"seen": "it"})
 
-    async def two_ticks(platform) -> list[bool]:
+    async def two_ticks(platform: Platform) -> list[bool]:
         key = cycle_key(MINUTE)
         return await asyncio.gather(*(serve_cycle(platform.engine, "executor_health", key, work) for _ in range(8)))
 
@@ -67,7 +71,7 @@ def test_one_window_never_runs_twice_however_many_come_for_it(ask, rows) -> None
     assert cycle == {"cycle_key": "2026-03-01T12:30:00Z", "result": {"items": 1, "seen": "it"}}
 
 
-def test_a_pass_that_fails_shows_in_the_heartbeat_and_is_not_swallowed(ask, rows) -> None:
+def test_a_pass_that_fails_shows_in_the_heartbeat_and_is_not_swallowed(ask: Ask, rows: Rows) -> None:
     async def fail() -> PassResult:
         raise OSError("no route")
 
@@ -80,12 +84,12 @@ def test_a_pass_that_fails_shows_in_the_heartbeat_and_is_not_swallowed(ask, rows
     assert rows(beat) == [{"last_outcome": "ok", "consecutive_errors": 0, "last_error": None}]
 
 
-def test_a_window_whose_successor_has_begun_is_left_out(ask) -> None:
+def test_a_window_whose_successor_has_begun_is_left_out(ask: Ask) -> None:
     class Late:
         def now(self) -> datetime:
             return MINUTE + timedelta(seconds=45)
 
-    async def serve(platform) -> list[str]:
+    async def serve(platform: Platform) -> list[str]:
         engine = platform.engine
         late = Engine(engine.database, engine.settings, engine.inventory, engine.executors, engine.signers, Late())
         return await serve_windows(late, "balance_snapshot", windows_of(MINUTE, 20), _nothing)
@@ -93,7 +97,7 @@ def test_a_window_whose_successor_has_begun_is_left_out(ask) -> None:
     assert ask(serve) == [cycle_key(MINUTE + timedelta(seconds=40))]
 
 
-def test_health_is_kept_and_its_change_is_dated_only_when_it_changes(launch, rows) -> None:
+def test_health_is_kept_and_its_change_is_dated_only_when_it_changes(launch: Launch, rows: Rows) -> None:
     read = "SELECT health_state, checked_at, changed_at FROM qtg.executor_registry WHERE executor_key = :key"
     assert launch("executor_health").success
     [first] = rows(read, key="exec.local.broken")
@@ -106,7 +110,7 @@ def test_health_is_kept_and_its_change_is_dated_only_when_it_changes(launch, row
     assert watch["health_state"] == "unknown"
 
 
-def test_the_health_asset_shows_who_is_down(launch) -> None:
+def test_the_health_asset_shows_who_is_down(launch: Launch) -> None:
     result = launch("executor_health")
     [materialized] = result.get_asset_materialization_events()
     shown = materialized.materialization.metadata
@@ -117,8 +121,8 @@ def test_the_health_asset_shows_who_is_down(launch) -> None:
     assert check.metadata["exec.local.broken"].value == "unplugged"
 
 
-def test_the_row_of_an_executor_that_is_gone_becomes_an_orphan(launch, ask, rows) -> None:
-    async def stranger(platform) -> None:
+def test_the_row_of_an_executor_that_is_gone_becomes_an_orphan(launch: Launch, ask: Ask, rows: Rows) -> None:
+    async def stranger(platform: Platform) -> None:
         async with platform.database.transaction() as transaction:
             await transaction.execute(
                 text(
@@ -149,10 +153,10 @@ class Fetcher:
         return (BalanceReading(venue_key=self.venue_key, account="main", asset="USDC", **amounts, **moment),)
 
 
-def test_a_venue_that_fails_spoils_no_other(ask, rows) -> None:
+def test_a_venue_that_fails_spoils_no_other(ask: Ask, rows: Rows) -> None:
     fetchers = [Fetcher("good"), Fetcher("bad", ConnectionError("https://u:p4ss@bad/x refused")), Fetcher("other")]
 
-    async def snapshot(platform) -> object:
+    async def snapshot(platform: Platform) -> object:
         return await snapshot_balances(platform.database, platform.settings.network_class, fetchers)
 
     found = {one.venue_key: one for one in ask(snapshot)}
@@ -164,7 +168,7 @@ def test_a_venue_that_fails_spoils_no_other(ask, rows) -> None:
     assert totals(list(found.values())) == {"USDC": "246913578024691357802469135780.200000000000000002"}
 
 
-def test_a_scheduled_tick_becomes_one_run_with_its_window(defs) -> None:
+def test_a_scheduled_tick_becomes_one_run_with_its_window(defs: dg.Definitions) -> None:
     schedule = defs.resolve_schedule_def("executor_health")
     context = dg.build_schedule_context(scheduled_execution_time=MINUTE)
     [request] = schedule.evaluate_tick(context).run_requests
@@ -172,7 +176,9 @@ def test_a_scheduled_tick_becomes_one_run_with_its_window(defs) -> None:
     assert datetime.fromisoformat(request.tags[WINDOW_TAG]) == MINUTE
 
 
-def test_the_reaper_starts_no_run_for_nothing_and_still_shows_a_sign_of_life(defs, resources, rows) -> None:
+def test_the_reaper_starts_no_run_for_nothing_and_still_shows_a_sign_of_life(
+    defs: dg.Definitions, resources: ResourceSet, rows: Rows
+) -> None:
     schedule = defs.resolve_schedule_def("reap_evm_nonces")
     given = {"settings": resources.settings, "database": resources.database}
     with dg.build_schedule_context(scheduled_execution_time=MINUTE, resources=given) as context:
@@ -184,9 +190,9 @@ def test_the_reaper_starts_no_run_for_nothing_and_still_shows_a_sign_of_life(def
 
 
 def test_a_stale_reservation_starts_the_reaper_which_gives_it_back(
-    approved, defs, resources, ask, launch, rows
+    approved: str, defs: dg.Definitions, resources: ResourceSet, ask: Ask, launch: Launch, rows: Rows
 ) -> None:
-    async def reserve(platform) -> None:
+    async def reserve(platform: Platform) -> None:
         [node] = [row async for row in _nodes(platform)]
         await platform.nonces.reserve(
             chain="eip155:1", sender="0x" + "ab" * 20, request_node_id=node, attempt_no=1, chain_nonce=5
@@ -203,7 +209,7 @@ def test_a_stale_reservation_starts_the_reaper_which_gives_it_back(
     assert rows("SELECT reservation_state FROM qtg.evm_nonce_reservation") == [{"reservation_state": "RELEASED"}]
 
 
-async def _nodes(platform):
+async def _nodes(platform: Platform) -> AsyncIterator[str]:
     async with platform.database.transaction() as transaction:
         query = text("SELECT id::text FROM qtg.movement_request_nodes WHERE node_key = 'move'")
         for node in (await transaction.execute(query)).scalars():

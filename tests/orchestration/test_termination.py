@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import dagster as dg
@@ -16,6 +17,7 @@ import pytest
 
 from qtg_dagster.host.database import dagster_url
 from qtg_dagster.host.paths import project_root
+from tests.orchestration.shapes import Ask, Rows
 
 _RUN = """
 import dagster as dg
@@ -49,7 +51,9 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def dagster_home(location, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def dagster_home(
+    location: ModuleType, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Any]:
     """An instance that two processes share, on the test's database."""
     home = tmp_path / "dagster"
     home.mkdir()
@@ -62,7 +66,9 @@ def dagster_home(location, database_url: str, tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.fixture
-def drain(gate: Path, approved: str, dagster_home, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+def drain(
+    gate: Path, approved: str, dagster_home: dg.DagsterInstance, tmp_path: Path
+) -> Iterator[subprocess.Popen[bytes]]:
     """A dispatch run whose submit is in flight."""
     program = tmp_path / "run_dispatch.py"
     program.write_text(_RUN)
@@ -81,7 +87,9 @@ def drain(gate: Path, approved: str, dagster_home, tmp_path: Path) -> Iterator[s
         process.wait()
 
 
-def test_termination_finishes_what_is_in_flight_and_the_run_ends_canceled(gate, drain, dagster_home, rows) -> None:
+def test_termination_finishes_what_is_in_flight_and_the_run_ends_canceled(
+    gate: Path, drain: subprocess.Popen[bytes], dagster_home: dg.DagsterInstance, rows: Rows
+) -> None:
     [run] = dagster_home.get_runs()
     dagster_home.report_run_canceling(run)
     drain.send_signal(signal.SIGTERM)
@@ -95,7 +103,9 @@ def test_termination_finishes_what_is_in_flight_and_the_run_ends_canceled(gate, 
     assert runner["end_reason"] == "finished"
 
 
-def test_a_run_that_somebody_marked_as_ended_ends_its_drain(gate, drain, dagster_home, rows) -> None:
+def test_a_run_that_somebody_marked_as_ended_ends_its_drain(
+    gate: Path, drain: subprocess.Popen[bytes], dagster_home: dg.DagsterInstance, rows: Rows
+) -> None:
     """As after a code server died: termination cannot reach the process, and the page says CANCELED."""
     [run] = dagster_home.get_runs()
     dagster_home.report_run_canceled(run)
@@ -104,7 +114,9 @@ def test_a_run_that_somebody_marked_as_ended_ends_its_drain(gate, drain, dagster
     assert rows("SELECT 1 FROM qtg.runners WHERE ended_at IS NULL") == []
 
 
-def test_a_killed_drain_leaves_the_node_to_recovery_and_the_slot_free(drain, rows, ask) -> None:
+def test_a_killed_drain_leaves_the_node_to_recovery_and_the_slot_free(
+    drain: subprocess.Popen[bytes], rows: Rows, ask: Ask
+) -> None:
     from qtg_dagster.store.slots import slot_state
 
     drain.kill()
