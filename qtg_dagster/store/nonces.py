@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
+from qtg_dagster.domain.errors import Conflict
 from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.database import Database
 
@@ -42,6 +43,19 @@ _RESERVE = text("""
         WHERE taken.chain = :chain AND taken.sender = :sender AND taken.nonce = candidate.nonce
           AND taken.reservation_state <> 'RELEASED')
     RETURNING nonce
+""")
+
+# A nonce that is held and will never be used by its holder: the chain executes nothing above it until somebody else
+# uses it. (A nonce that was signed is not handed on, since its signer will sign no other effect under it.)
+_HOLE = text("""
+    SELECT v.nonce, v.request_node_id::text AS node_id, n.node_state
+    FROM qtg.evm_nonce_reservation v
+    JOIN qtg.movement_request_nodes n ON n.id = v.request_node_id
+    LEFT JOIN qtg.movement_node_attempts a ON a.request_node_id = v.request_node_id AND a.attempt_no = v.attempt_no
+    WHERE v.chain = :chain AND v.sender = :sender AND v.reservation_state <> 'RELEASED' AND v.nonce >= :chain_nonce
+      AND (n.node_state IN ('FAILED', 'CANCELLED', 'SKIPPED') OR a.outcome = 'REJECTED')
+    ORDER BY v.nonce
+    LIMIT 1
 """)
 
 _REAP = text("""
@@ -83,7 +97,9 @@ class NonceLedger:
     async def reserve(self, *, chain: str, sender: str, request_node_id: str, attempt_no: int, chain_nonce: int) -> int:
         """The nonce this attempt is to use; asking again for the same attempt gives the same nonce.
 
-        `chain_nonce` is the sender's count in the latest block: nothing below it is ever given out.
+        `chain_nonce` is the sender's count in the latest block: nothing below it is ever given out. Raises `Conflict`
+        while a lower nonce is held by a node that will not use it: what is sent above such a hole waits for ever, or
+        goes out when nobody expects it any more.
         """
         who = {"chain": chain, "sender": sender.lower()}
         async with self._database.transaction() as transaction:
@@ -91,6 +107,13 @@ class NonceLedger:
             attempt = {"request_node_id": request_node_id, "attempt_no": attempt_no, "chain_nonce": chain_nonce}
             nonce = (await transaction.execute(_OWN, attempt)).scalar_one_or_none()
             if nonce is None:
+                hole = (await transaction.execute(_HOLE, {**who, "chain_nonce": chain_nonce})).one_or_none()
+                if hole is not None:
+                    raise Conflict(
+                        f"nonce {hole.nonce} of {sender} on {chain} is held by node {hole.node_id}, which is "
+                        f"{hole.node_state} and will not use it. Never signed, it is released by itself; otherwise "
+                        "send 0 to yourself under that nonce with the key's own wallet, and everything goes on"
+                    )
                 nonce = (await transaction.execute(_RESERVE, {**who, **attempt})).scalar_one()
             fault_point(FaultPoint.NONCE_RESERVE)
         return int(nonce)

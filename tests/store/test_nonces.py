@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from qtg_dagster.domain.errors import SigningRefused
+from qtg_dagster.domain.errors import Conflict, SigningRefused
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.nonces import NonceLedger
 from qtg_dagster.store.signer_journal import SignerJournal
@@ -111,7 +111,7 @@ async def test_an_attempt_that_never_left_hands_its_nonce_on(ledger: Ledger) -> 
     assert await ledger.live() == {0: "RESERVED", 1: "RESERVED"}
 
 
-@pytest.mark.parametrize("outcome", [None, "UNKNOWN", "ACCEPTED", "REJECTED", "FAILED"])
+@pytest.mark.parametrize("outcome", [None, "UNKNOWN", "ACCEPTED", "FAILED"])
 async def test_an_attempt_that_may_have_left_keeps_its_nonce(ledger: Ledger, outcome: str | None) -> None:
     [a] = await ledger.seed.movement(None)
     assert await ledger.reserve(a) == 0
@@ -177,3 +177,52 @@ async def test_of_two_effects_that_race_for_a_nonce_one_is_signed(ledger: Ledger
     nodes = await ledger.seed.movement(*[None] * 8)
     done = await asyncio.gather(*(ledger.sign(n, 0, f"effect of {n}") for n in nodes), return_exceptions=True)
     assert [type(item) for item in done].count(SigningRefused) == 7
+
+
+async def end(ledger: Ledger, node: str, state: str) -> None:
+    """Take a READY node to a state in which it does nothing more."""
+    if state == "FAILED":
+        await ledger.seed.sql(
+            "WITH s AS (INSERT INTO qtg.movement_node_steps (request_node_id, attempt_no, step_kind, facts) "
+            "VALUES (CAST(:n AS uuid), 1, 'refused', '{}') RETURNING id) "
+            "UPDATE qtg.movement_request_nodes SET node_state = 'FAILED', evidence_step_id = s.id FROM s "
+            "WHERE movement_request_nodes.id = CAST(:n AS uuid)",
+            n=node,
+        )
+    else:
+        await ledger.seed.sql(
+            "UPDATE qtg.movement_request_nodes SET node_state = :s WHERE id = CAST(:n AS uuid)", n=node, s=state
+        )
+
+
+@pytest.mark.parametrize("state", ["CANCELLED", "FAILED"])
+async def test_nothing_is_sent_above_a_nonce_that_will_never_be_used(ledger: Ledger, state: str) -> None:
+    """Signed, then called off before the intent: whatever is sent above it would hang, and no one would be told."""
+    a, b = await ledger.seed.movement(None, None)
+    assert await ledger.reserve(a, chain_nonce=4) == 4
+    await ledger.sign(a, 4)
+    await end(ledger, a, state)
+    with pytest.raises(Conflict, match=rf"nonce 4 of .*{a}, which is {state}"):
+        await ledger.reserve(b, chain_nonce=4)
+    assert await ledger.live() == {4: "RESERVED"}, "the refused node holds nothing"
+    assert await ledger.reserve(b, chain_nonce=5) == 5, "used by whoever filled it"
+
+
+async def test_bytes_that_no_chain_takes_leave_a_hole_too(ledger: Ledger) -> None:
+    a, b = await ledger.seed.movement(None, None)
+    await ledger.reserve(a)
+    await ledger.intend(a, outcome="REJECTED")
+    for node, attempt in ((a, 2), (b, 1)):
+        with pytest.raises(Conflict, match="nonce 0 "):
+            await ledger.reserve(node, attempt=attempt)
+    assert await ledger.reserve(a, attempt=2, chain_nonce=1) == 1
+
+
+async def test_an_unsigned_hole_closes_by_itself(ledger: Ledger) -> None:
+    a, b = await ledger.seed.movement(None, None)
+    await ledger.reserve(a)
+    await end(ledger, a, "CANCELLED")
+    with pytest.raises(Conflict, match="nonce 0 "):
+        await ledger.reserve(b)
+    assert await ledger.reap() == 1
+    assert await ledger.reserve(b) == 0
