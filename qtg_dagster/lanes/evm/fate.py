@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from qtg_dagster.lanes.evm.receipts import Receipt, confirmations, find_receipt
+from qtg_dagster.lanes.evm.receipts import Receipt, confirmations, find_receipt, is_final
 from qtg_dagster.lanes.evm.rpc import ChainRpc
 
 
 class Fate(StrEnum):
     """Where a transaction stands. Absence is a state of its own, not a failure."""
 
-    SETTLED = "settled"  # mined, canonical, deep enough; `receipt` says whether it succeeded
+    SETTLED = "settled"  # mined, canonical, deep enough, and final if it failed: `receipt` says whether it did
     MINED = "mined"  # mined, not yet deep enough
     PENDING = "pending"  # known to a node
     ABSENT = "absent"  # known to none, and its nonce is free: the same bytes may be sent again
@@ -56,7 +56,7 @@ async def look(rpc: ChainRpc, own: OwnTransaction) -> Sighting:
         return await _nonce_taken(rpc, own)
     depth = await confirmations(rpc, receipt)
     evidence = {**receipt.refs(), "status": int(receipt.succeeded), "confirmations": depth}
-    settled = depth >= rpc.entry.confirmations
+    settled = depth >= rpc.entry.confirmations and (receipt.succeeded or await is_final(rpc, receipt))
     return Sighting(Fate.SETTLED if settled else Fate.MINED, receipt=receipt, evidence=evidence)
 
 

@@ -29,6 +29,9 @@ async def observed(
         return _answer(ResultStatus.ACCEPTED, sent, sighting, reorganised=seen)
     if sighting.fate is Fate.NONCE_TAKEN or verdict is Verdict.NONCE_TOO_LOW:
         return _answer(ResultStatus.UNKNOWN, sent, sighting, code="NONCE_TAKEN", wait=TAKER_LOOK_SECONDS)
+    if sighting.fate is Fate.PENDING and await _is_outbid(rpc, sent):
+        message = f"the base fee is over the {sent.max_fee_per_gas} wei signed: it and all of {sent.own.sender} wait"
+        return _answer(ResultStatus.OBSERVING, sent, sighting, code="BASE_FEE_OVER_OFFER", message=message)
     code = f"REBROADCAST_{verdict}" if verdict not in (None, Verdict.ACCEPTED) else None
     return _answer(ResultStatus.OBSERVING, sent, sighting, code=code)
 
@@ -78,6 +81,12 @@ def _moved(sent: SentTransfer, receipt: Receipt) -> bool:
     # A token that takes a fee credits less than was asked, yet it moved.
     moved = erc20.transferred(receipt.raw, token=token, recipient=sent.terms.destination, sender=sent.own.sender)
     return moved > 0
+
+
+async def _is_outbid(rpc: ChainRpc, sent: SentTransfer) -> bool:
+    """Whether no block takes it until the base fee falls again."""
+    latest = await rpc.block("latest")
+    return latest is not None and latest.base_fee > sent.max_fee_per_gas
 
 
 async def _reorganised(rpc: ChainRpc, node_refs: Mapping[str, Any]) -> bool:

@@ -50,6 +50,11 @@ async def estimate_gas(rpc: ChainRpc, sender: str, call: Call) -> int:
     return gas_limit(await rpc.quantity("eth_estimateGas", request))
 
 
+def check_cost(rpc: ChainRpc, gas: int, fees: Fees, context: ExecutionContext) -> None:
+    """Raise `RiskControlViolated` when that gas at these fees can cost more than the template allows."""
+    check_fee(RiskControls.model_validate(context.risk_controls), Amount(rpc.native, fees.cost(gas)), rpc.native)
+
+
 async def check_transfer(rpc: ChainRpc, terms: TransferTerms, context: ExecutionContext) -> ExecutionResult | None:
     """None when the transfer can be made now."""
     return (
@@ -108,7 +113,7 @@ async def _cost_problem(rpc: ChainRpc, terms: TransferTerms, context: ExecutionC
         )
     cost = Amount(native, fees.cost(gas))
     try:
-        check_fee(RiskControls.model_validate(context.risk_controls), cost, native)
+        check_cost(rpc, gas, fees, context)
     except RiskControlViolated as error:
         return rejected("FEE_CEILING", str(error))
     balance = Amount(native, await rpc.quantity("eth_getBalance", terms.sender, "latest"))

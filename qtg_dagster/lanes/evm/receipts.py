@@ -63,6 +63,11 @@ async def confirmations(rpc: ChainRpc, receipt: Receipt) -> int:
     return max(0, height - receipt.block_number + 1)
 
 
+async def is_final(rpc: ChainRpc, receipt: Receipt) -> bool:
+    """Whether no reorganisation can still change this outcome: what FAILED needs, since a retry pays again."""
+    return receipt.block_number <= await rpc.final_height()
+
+
 async def revert_reason(rpc: ChainRpc, receipt: Receipt) -> str:
     """Why a transaction failed, by running it again before and after its block; best effort."""
     try:

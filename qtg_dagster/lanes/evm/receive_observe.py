@@ -6,7 +6,7 @@ from qtg_dagster.domain.amounts import Amount
 from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, ResultStatus
 from qtg_dagster.lanes.evm import erc20
 from qtg_dagster.lanes.evm.observing import ChainObserver, moved_from, still_waiting, tx_hash
-from qtg_dagster.lanes.evm.receipts import Receipt, confirmations, find_receipt, revert_reason
+from qtg_dagster.lanes.evm.receipts import Receipt, confirmations, find_receipt, is_final, revert_reason
 from qtg_dagster.lanes.evm.rpc import ChainRpc
 from qtg_dagster.lanes.evm.terms import AssetOnChain, account_on_chain, asset_on_chain, text
 
@@ -28,10 +28,12 @@ class ReceiveObserve(ChainObserver):
         depth = await confirmations(rpc, receipt)
         if depth < rpc.entry.confirmations:
             return still_waiting(moved or f"{rpc.entry.confirmations} confirmations", receipt, confirmations=depth)
+        units = await self._credited(rpc, receipt, asset, address) if receipt.succeeded else 0
+        if units == 0 and not await is_final(rpc, receipt):
+            return still_waiting(moved or "finality: nothing is credited in this block", receipt)
         if not receipt.succeeded:
             reason = await revert_reason(rpc, receipt)
             return _failed("REVERTED", f"the transaction reverted: {reason}", receipt)
-        units = await self._credited(rpc, receipt, asset, address)
         if units == 0:
             return self._nothing_seen(receipt, asset, address)
         received = Amount(asset.asset, units).to_text()

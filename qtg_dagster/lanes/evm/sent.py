@@ -18,6 +18,7 @@ class SentTransfer:
     terms: TransferTerms
     own: OwnTransaction
     signed: str
+    max_fee_per_gas: int
 
     @classmethod
     def of(cls, terms: TransferTerms, prepared: PreparedAction) -> SentTransfer:
@@ -35,7 +36,7 @@ class SentTransfer:
         if Call(planned.to, planned.value, planned.data) != Call.of(terms):
             raise ValueError("the payload is another transfer than the node's config")
         own = OwnTransaction(hash=signed.hash, sender=signed.sender, nonce=planned.nonce)
-        return cls(terms=terms, own=own, signed=prepared.signed_payload)
+        return cls(terms=terms, own=own, signed=prepared.signed_payload, max_fee_per_gas=planned.max_fee_per_gas)
 
     def refs(self) -> dict[str, str]:
         return {"tx_hash": self.own.hash, "nonce": str(self.own.nonce)}

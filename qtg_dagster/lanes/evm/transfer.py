@@ -24,7 +24,7 @@ from qtg_dagster.lanes.evm.endpoint import RpcRefused
 from qtg_dagster.lanes.evm.fate import Fate, Sighting, look
 from qtg_dagster.lanes.evm.nonces import NonceLedger
 from qtg_dagster.lanes.evm.outcome import observed, recovered, unsigned
-from qtg_dagster.lanes.evm.preflight import Call, check_transfer, estimate_gas, offer_fees
+from qtg_dagster.lanes.evm.preflight import Call, check_cost, check_transfer, estimate_gas, offer_fees
 from qtg_dagster.lanes.evm.rpc import ChainRpc, Chains
 from qtg_dagster.lanes.evm.sent import SentTransfer
 from qtg_dagster.lanes.evm.terms import TransferTerms
@@ -63,7 +63,10 @@ class Transfer:
             return look_failed(ResultStatus.NOT_SENT, error)
 
     async def prepare(self, context: ExecutionContext) -> PreparedAction:
-        """The unsigned transaction under a reserved nonce; raises `WrongChain` before any nonce is taken."""
+        """The unsigned transaction under a reserved nonce; raises `WrongChain`, `Conflict` or `RiskControlViolated`.
+
+        What it raises, it raises before a nonce is taken.
+        """
         terms = self._terms(context)
         rpc = self._chains[terms.chain]
         await rpc.verify_chain_id()
@@ -72,6 +75,8 @@ class Transfer:
         fees = await offer_fees(rpc)
         if fees is None:
             raise Conflict(f"chains.{rpc.key}.max_fee_gwei: gas costs more than {rpc.entry.max_fee_gwei} gwei now")
+        # Prices have moved since preflight looked.
+        check_cost(rpc, gas, fees, context)
         nonce = await self._nonces.reserve(
             chain=terms.chain,
             sender=terms.sender,

@@ -10,6 +10,7 @@ import pytest
 from eth_account import Account
 
 from qtg_dagster.domain.contract import ExecutionResult, ResultStatus
+from qtg_dagster.domain.errors import RiskControlViolated
 from qtg_dagster.lanes.evm.rpc import WrongChain
 
 SEND = "eth_sendRawTransaction"
@@ -136,6 +137,57 @@ async def test_a_reverted_transfer_fails_with_its_reason_once_it_is_deep_enough(
     assert result.error_code == "REVERTED"
     assert "blacklisted" in result.error_message
     assert await desk.balance(FRIEND) == 0
+
+
+async def test_a_revert_fails_a_transfer_only_when_it_is_final(desk: Any) -> None:
+    """After FAILED comes a retry, which pays again: a reorganisation must not be able to pay the first one too."""
+    context, prepared = await desk.prepared()
+    await desk.transfer.submit(context, prepared)
+    await desk.observe_until(context, lambda r: "block_hash" in r.provider_refs)
+    desk.mine(1)
+
+    def reverted(answer: dict[str, Any]) -> dict[str, Any]:
+        answer["result"]["status"] = "0x0"
+        return answer
+
+    desk.proxy.rewrite["eth_getTransactionReceipt"] = reverted
+    assert (await desk.transfer.observe(context)).status is ResultStatus.OBSERVING, "deep enough, and not final"
+    desk.mine(1)
+    assert (await desk.transfer.observe(context)).error_code == "REVERTED"
+
+
+async def test_a_transfer_that_no_block_can_take_says_so(desk: Any) -> None:
+    context, prepared = await desk.prepared()
+    desk.faucet.call("evm_setAutomine", False)
+    await desk.transfer.submit(context, prepared)
+    assert (await desk.transfer.observe(context)).error_code is None
+
+    def dearer(answer: dict[str, Any]) -> dict[str, Any]:
+        answer["result"]["baseFeePerGas"] = hex(10**15)
+        return answer
+
+    desk.proxy.rewrite["eth_getBlockByNumber"] = dearer
+    stuck = await desk.transfer.observe(context)
+    assert (stuck.status, stuck.error_code) == (ResultStatus.OBSERVING, "BASE_FEE_OVER_OFFER")
+    assert desk.treasury in stuck.error_message
+    desk.proxy.rewrite.clear()
+    desk.faucet.call("evm_mine")
+    desk.mine(2)
+    await desk.observe_until(context, completed)
+
+
+async def test_gas_that_got_dearer_since_preflight_is_held_to_the_ceiling(desk: Any) -> None:
+    context = desk.context().model_copy(update={"risk_controls": {"max_fee": "0.001"}})
+    assert await desk.transfer.preflight(context) is None
+
+    def dearer(answer: dict[str, Any]) -> dict[str, Any]:
+        answer["result"]["baseFeePerGas"] = hex(10**11)
+        return answer
+
+    desk.proxy.rewrite["eth_getBlockByNumber"] = dearer
+    with pytest.raises(RiskControlViolated, match="fee ceiling"):
+        await desk.transfer.prepare(context)
+    assert desk.ledger.held == {}
 
 
 async def test_a_nonce_taken_by_another_fails_only_when_that_is_final(desk: Any) -> None:
