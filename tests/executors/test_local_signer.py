@@ -102,6 +102,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a token transfer that also pays": ({"transaction": {"value": "1"}}, "also sends native coins"),
     "gas over the chain's ceiling": ({"transaction": {"max_fee_per_gas": str(101 * 10**9)}}, "max_fee_gwei"),
+    "a tip over the whole fee": ({"transaction": {"max_priority_fee_per_gas": "2000000001"}}, "max_priority_fee"),
     "gas cost over the policy": ({"transaction": {"gas": "6000000"}}, "policy.max_fee_native"),
     "a payload of another node": ({"payload": {"request_node_id": "other"}}, "another node"),
     "a payload with more in it": ({"payload": {"extra": "1"}}, "other fields"),

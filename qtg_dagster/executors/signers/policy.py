@@ -61,6 +61,9 @@ def check_policy(read: ReadTransaction, intent: SigningIntent, policy: SignerPol
     chain = inventory.chains[read.chain]
     if read.max_fee_per_gas > chain.max_fee_gwei * WEI_PER_GWEI:
         raise SigningRefused(f"chains.{read.chain}.max_fee_gwei: {read.max_fee_per_gas} wei per gas is over it")
+    if read.max_priority_fee_per_gas > read.max_fee_per_gas:
+        # No node takes such a transaction, and what is signed holds its nonce.
+        raise SigningRefused("payload.transaction.max_priority_fee_per_gas: higher than max_fee_per_gas")
     native = inventory.asset(chain.native_asset)
     ceiling = _parsed(native, policy.max_fee_native, field="policy.max_fee_native")
     cost = Amount(native, read.gas * read.max_fee_per_gas)
