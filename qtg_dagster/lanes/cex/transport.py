@@ -78,12 +78,13 @@ class Transport:
             error = self._redacted(f"{type(problem).__name__}: {problem}")
         finally:
             current_sending.reset(token)
+        body = self._without_keys(sending.body_text)
         return RawReply(
             sent=sending.sent,
             status=sending.status,
             headers=sending.headers,
-            body_text=self._without_keys(sending.body_text),
-            json=exact_json(sending.body_text),
+            body_text=body,
+            json=exact_json(body),
             error=error,
         )
 

@@ -161,6 +161,17 @@ async def test_a_page_that_echoes_our_key_is_redacted(venue: Any, transport: Tra
     assert SECRET not in seen
 
 
+async def test_a_json_reply_that_echoes_our_key_is_redacted(venue: Any, transport: Transport, response: Any) -> None:
+    body = f'{{"code": -2015, "msg": "key {KEY} is not permitted, {SECRET}"}}'.encode()
+    venue.on_submit(raw=response(400, body, "application/json"))
+    reply = await transport.call(submit_call())
+    assert reply.json["code"] == -2015
+    seen = f"{reply} {reply.evidence()}"
+    assert "is not permitted" in seen
+    assert KEY not in seen
+    assert SECRET not in seen
+
+
 async def test_the_venues_own_error_tables_are_found_under_another_address(venue: Any, transport: Transport) -> None:
     await transport.call(VENUE.server_time())
     client = transport._client
