@@ -49,7 +49,9 @@ def install(python: Path, root: Path) -> bool:
     what = ["--constraint", "constraints.txt", "--editable", ".[dev]"]
     if runs(python, "import uv") or done([*pip, "uv"], root):
         say("installing the packages of constraints.txt with uv (once, a minute at most)")
-        if done([str(python), "-m", "uv", "pip", "install", "--quiet", "--python", str(python), *what], root):
+        # pip compiles what it installs, uv only when told: else the first import of large packages takes seconds.
+        uv = [str(python), "-m", "uv", "pip", "install", "--quiet", "--compile-bytecode", "--python", str(python)]
+        if done([*uv, *what], root):
             return True
     say("installing the packages of constraints.txt with pip (once, two minutes or so)")
     return done([*pip, *what], root)
