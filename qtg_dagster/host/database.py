@@ -30,11 +30,6 @@ def plain_url(url: str) -> str:
     return _with_scheme(url, "postgresql")
 
 
-def sqlalchemy_url(url: str) -> str:
-    """The URL for SQLAlchemy on psycopg 3."""
-    return _with_scheme(url, "postgresql+psycopg")
-
-
 def dagster_url(url: str) -> str:
     """The URL for Dagster's own storage: psycopg2, which it is written for, and a schema of its own."""
     parts = urlsplit(_with_scheme(url, "postgresql+psycopg2"))

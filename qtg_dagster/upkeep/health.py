@@ -36,14 +36,6 @@ class HealthPass:
         return [seen for seen in (*self.executors, *self.signers) if seen.state is HealthState.DOWN]
 
 
-async def register_known(engine: Engine) -> None:
-    """Give every executor and signer its row before the first round."""
-    network_class = engine.settings.network_class
-    async with engine.database.transaction() as transaction:
-        await register_executors(transaction, network_class, [key for key, _ in engine.executors.items()])
-        await register_signers(transaction, network_class, [key for key, _ in engine.signers.items()])
-
-
 async def refresh_health(engine: Engine) -> HealthPass:
     """Ask all at once, and store what they say in one transaction. One that fails or hangs is down; it stops nobody."""
     network_class = engine.settings.network_class
