@@ -27,6 +27,7 @@ from qtg_dagster.lanes.cex.health import venues_health
 from qtg_dagster.lanes.cex.negative_proof import ArrivalWitness
 from qtg_dagster.lanes.cex.orders import Withdrawal, withdrawal_of
 from qtg_dagster.lanes.cex.outcome import Outcome, Verdict, decide
+from qtg_dagster.lanes.cex.refusal import Refusal
 from qtg_dagster.lanes.cex.reply import LookupFailed
 from qtg_dagster.lanes.cex.venue import Order
 from qtg_dagster.lanes.cex.withdrawal_preflight import check_withdrawal, wallet_balance
@@ -124,7 +125,8 @@ class WithdrawalAction:
         if outcome.verdict is Verdict.NOT_SENT:
             self._submitted.pop(attempt, None)
         if outcome.verdict is Verdict.REJECTED and outcome.confirm_first:
-            return await self._confirmed_refusal(context, withdrawal, prepared, outcome, evidence)
+            refusal = Refusal.of(outcome, order.client_id, self._clock.now())
+            return refusal.unconfirmed(evidence, look_after=withdrawal.account.entry.settle_seconds)
         return _result(withdrawal, outcome, evidence, reply.retry_after_seconds)
 
     async def observe(self, context: ExecutionContext) -> ExecutionResult:
@@ -155,9 +157,15 @@ class WithdrawalAction:
         attempt = Attempt.of(context, withdrawal.order.coin)
         if attempt is None:
             return not_prepared()
+        now = self._clock.now()
+        refusal = Refusal.from_refs(context.node_refs, withdrawal.order.client_id)
         try:
-            found = await look_up(withdrawal, attempt, self._clock.now())
-            return found if found is not None else await self._absence.judge(context, withdrawal, attempt)
+            found = await look_up(withdrawal, attempt, now)
+            if found is not None:
+                return found
+            if refusal is not None:
+                return refusal.not_on_record(now, withdrawal.account.entry.settle_seconds)
+            return await self._absence.judge(context, withdrawal, attempt)
         except LookupFailed as problem:
             return lookup_failed(ResultStatus.UNKNOWN, problem)
 
@@ -169,27 +177,6 @@ class WithdrawalAction:
         self._submitted[attempt] = None
         while len(self._submitted) > _REMEMBERED_SUBMITS:
             self._submitted.popitem(last=False)
-
-    async def _confirmed_refusal(
-        self,
-        context: ExecutionContext,
-        withdrawal: Withdrawal,
-        prepared: PreparedAction,
-        outcome: Outcome,
-        evidence: dict[str, Any],
-    ) -> ExecutionResult:
-        """A copy of an accepted request, replayed on the way, is refused like this too: look before believing."""
-        attempt = Attempt.of(context.model_copy(update={"prepared": prepared}), withdrawal.order.coin)
-        assert attempt is not None  # noqa: S101 - `prepared` is given
-        try:
-            found = await look_up(withdrawal, attempt, self._clock.now())
-        except LookupFailed as problem:
-            unproven = Outcome(Verdict.UNKNOWN, f"refused, and not confirmed: {problem}", None, outcome.error_code)
-            return _result(withdrawal, unproven, evidence, problem.retry_after_seconds)
-        if found is None:
-            return _result(withdrawal, outcome, {**evidence, "confirmed": "not on record"}, None)
-        # `submit` may not answer FAILED: whatever was found is read again by `recover`.
-        return found if found.status is ResultStatus.COMPLETED else _as_unknown(found)
 
 
 def _controls(context: ExecutionContext) -> RiskControls:
@@ -232,10 +219,6 @@ def _second_submit() -> ExecutionResult:
         error_message="this attempt was submitted before; nothing was sent again, look it up",
         evidence={"sent": False},
     )
-
-
-def _as_unknown(found: ExecutionResult) -> ExecutionResult:
-    return found.model_copy(update={"status": ResultStatus.UNKNOWN, "retry_after_seconds": 0})
 
 
 def _result(

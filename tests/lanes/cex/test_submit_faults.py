@@ -99,9 +99,7 @@ async def test_an_executed_withdrawal_is_never_called_off_and_is_found(
     again = await action.submit(work_order(), prepared)
     found = await _found(lane, work_order, prepared)
 
-    # The confirming look-up after a clock refusal finds the first copy at once.
-    expected = ResultStatus.COMPLETED if name == "replayed on the way" else ResultStatus.UNKNOWN
-    assert submitted.status is expected
+    assert submitted.status is ResultStatus.UNKNOWN
     assert again.status is ResultStatus.UNKNOWN
     assert venue.posts == 1
     assert len(venue.withdrawals) == 1
@@ -140,31 +138,78 @@ async def test_a_listed_refusal_is_rejected(code: int, venue: Any, lane: Any, wo
     assert venue.posts == 1
 
 
-async def test_a_clock_refusal_is_believed_only_after_an_empty_look_up(
-    venue: Any, lane: Any, work_order: Any, response: Any
+CLOCK_REFUSAL = b'{"code":-1021,"msg":"Timestamp outside of the recvWindow."}'
+
+
+@pytest.fixture
+def recovered(lane: Any, work_order: Any, clock: Any) -> Any:
+    """What recover says some seconds after a submit, as the engine calls it."""
+
+    async def look(prepared: Any, submitted: Any, after: float) -> Any:
+        clock.advance(after)
+        context = work_order({"prepared": prepared, "node_refs": submitted.provider_refs})
+        return await lane.executor("withdrawal_action").recover(context)
+
+    return look
+
+
+async def test_a_clock_refusal_is_believed_once_a_row_would_be_on_record(
+    venue: Any, lane: Any, work_order: Any, response: Any, recovered: Any
 ) -> None:
     action = lane.executor("withdrawal_action")
     prepared = await action.prepare(work_order())
-    late = response(400, b'{"code":-1021,"msg":"Timestamp outside of the recvWindow."}')
-    venue.on_submit(executes=False, raw=late)
+    venue.on_submit(executes=False, raw=response(400, CLOCK_REFUSAL))
 
-    believed = await action.submit(work_order(), prepared)
+    submitted = await action.submit(work_order(), prepared)
+    assert submitted.status is ResultStatus.UNKNOWN
+    settle = lane.cex.accounts.account("venue_a").entry.settle_seconds
+    assert settle > 0
+    assert submitted.retry_after_seconds == settle
 
-    assert believed.status is ResultStatus.REJECTED
-    assert believed.evidence["confirmed"] == "not on record"
+    early = await recovered(prepared, submitted, settle / 2)
+    assert early.status is ResultStatus.UNKNOWN, "an empty look-up this early is no evidence"
+    believed = await recovered(prepared, submitted, settle / 2 + 1)
+    assert (believed.status, believed.error_code) == (ResultStatus.FAILED, "-1021")
+
+
+async def test_a_clock_refusal_of_a_replayed_copy_is_no_failure(
+    venue: Any, lane: Any, work_order: Any, response: Any, recovered: Any
+) -> None:
+    """The first copy was taken; its row shows late. FAILED would have it paid again."""
+    action = lane.executor("withdrawal_action")
+    prepared = await action.prepare(work_order())
+    venue.on_submit(executes=True, raw=response(400, CLOCK_REFUSAL))
+    venue.on_history(raw=response(200, b"[]"))
+    submitted = await action.submit(work_order(), prepared)
+    assert submitted.status is ResultStatus.UNKNOWN
+    assert (await recovered(prepared, submitted, 1)).status is ResultStatus.UNKNOWN
+    venue.behave()
+    assert (await recovered(prepared, submitted, 1)).status is ResultStatus.COMPLETED
 
 
 async def test_a_clock_refusal_stays_unknown_when_the_look_up_fails(
-    venue: Any, lane: Any, work_order: Any, response: Any
+    venue: Any, lane: Any, work_order: Any, response: Any, recovered: Any
 ) -> None:
     action = lane.executor("withdrawal_action")
     prepared = await action.prepare(work_order())
-    venue.on_submit(executes=False, raw=response(400, b'{"code":-1021,"msg":"late"}'))
-    venue.on_history(raw=response(503, HTML, "text/html"))
-
+    venue.on_submit(executes=False, raw=response(400, CLOCK_REFUSAL))
     submitted = await action.submit(work_order(), prepared)
+    venue.on_history(raw=response(503, HTML, "text/html"))
+    assert (await recovered(prepared, submitted, 3600)).status is ResultStatus.UNKNOWN
 
-    assert submitted.status is ResultStatus.UNKNOWN
+
+async def test_another_attempts_refusal_proves_nothing(
+    venue: Any, lane: Any, work_order: Any, response: Any, clock: Any
+) -> None:
+    action = lane.executor("withdrawal_action")
+    first = await action.prepare(work_order())
+    venue.on_submit(executes=False, raw=response(400, CLOCK_REFUSAL))
+    submitted = await action.submit(work_order(), first)
+    clock.advance(3600)
+    second = work_order({"idempotency_key": "n1:2"})
+    prepared = await action.prepare(second)
+    context = second.model_copy(update={"prepared": prepared, "node_refs": submitted.provider_refs})
+    assert (await action.recover(context)).status is ResultStatus.UNKNOWN
 
 
 async def test_acceptance_carries_the_venues_id(venue: Any, lane: Any, work_order: Any) -> None:
