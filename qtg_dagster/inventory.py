@@ -138,8 +138,12 @@ class Inventory(Frozen):
         try:
             return cls.model_validate(yaml.safe_load(path.read_text()) or {})
         except yaml.YAMLError as error:
-            raise ConfigurationError(f"MG_INVENTORY_FILE: {path} is not YAML: {error}") from error
-        except (ValidationError, InvalidInput) as error:
+            mark = getattr(error, "problem_mark", None)
+            where = f"; look at line {mark.line + 1}" if mark else ""
+            raise ConfigurationError(f"MG_INVENTORY_FILE: {path} is not YAML{where}") from None
+        except ValidationError as error:
+            raise ConfigurationError(f"MG_INVENTORY_FILE: {path}: {_wrong_fields(error)}") from None
+        except InvalidInput as error:
             raise ConfigurationError(f"MG_INVENTORY_FILE: {path}: {error}") from error
 
     def asset(self, key: str, *, field: str = "asset") -> Asset:
@@ -161,3 +165,9 @@ class Inventory(Frozen):
         if key not in self.accounts:
             raise NotFound(f"account {key!r} is not in the inventory; known: {', '.join(sorted(self.accounts))}")
         return self.accounts[key]
+
+
+def _wrong_fields(error: ValidationError) -> str:
+    """Fields and reasons without what stands in them: that may be a secret written in the wrong place."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(f"{'.'.join(map(str, each['loc'])) or 'the file'}: {each['msg']}" for each in found)
