@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from qtg_dagster.domain.balances import BalanceFetcher
@@ -48,25 +48,24 @@ async def open_platform(
     inventory: Inventory | None = None,
     register_more: Callable[[ExecutorRegistry, Inventory], None] | None = None,
 ) -> AsyncIterator[Platform]:
-    """Build everything from settings, and close every connection at the end of the block.
+    """Build everything from settings, and close every connection at the end of the block, however it ends.
 
     `inventory` stands in for the settings' own; `register_more` adds executors beside the lanes'.
     """
     inventory = inventory or settings.inventory
-    database = Database(settings.database_url, pool_size=pool_size or settings.database_pool_size)
-    executors, signers = ExecutorRegistry(), SignerRegistry()
-    nonces = NonceLedger(database)
-    exchanges = cex.register(executors, inventory)
-    chains = evm.register(executors, inventory, nonces)
-    if register_more is not None:
-        register_more(executors, inventory)
-    journal = SignerJournal(database)
-    for key, entry in inventory.signers.items():
-        signers.register(key, build_signer(key, entry, inventory, journal))
-    engine = Engine(database, settings, inventory, executors, signers)
-    try:
+    async with AsyncExitStack() as stack:
+        database = Database(settings.database_url, pool_size=pool_size or settings.database_pool_size)
+        stack.push_async_callback(database.close)
+        executors, signers = ExecutorRegistry(), SignerRegistry()
+        nonces = NonceLedger(database)
+        exchanges = cex.register(executors, inventory)
+        stack.push_async_callback(exchanges.close)
+        chains = evm.register(executors, inventory, nonces)
+        stack.push_async_callback(chains.close)
+        if register_more is not None:
+            register_more(executors, inventory)
+        journal = SignerJournal(database)
+        for key, entry in inventory.signers.items():
+            signers.register(key, build_signer(key, entry, inventory, journal))
+        engine = Engine(database, settings, inventory, executors, signers)
         yield Platform(settings, engine, (*exchanges.balance_fetchers, *chains.balance_fetchers), nonces)
-    finally:
-        await exchanges.close()
-        await chains.close()
-        await database.close()

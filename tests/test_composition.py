@@ -1,0 +1,49 @@
+"""A platform gives its connections back, however it ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from qtg_dagster import composition
+from qtg_dagster.composition import open_platform
+from qtg_dagster.executors.registry import ExecutorRegistry
+from qtg_dagster.inventory import Inventory
+from qtg_dagster.lanes.evm import EvmLane
+from qtg_dagster.settings import Settings
+from qtg_dagster.store.database import Database
+
+SETTINGS = Settings(database_url="postgresql://nobody@127.0.0.1:1/none")
+
+
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the parts that were closed."""
+    names: list[str] = []
+
+    async def close_database(_self: Database) -> None:
+        names.append("database")
+
+    async def close_chains(_self: EvmLane) -> None:
+        names.append("chains")
+        raise OSError("this one fails")
+
+    monkeypatch.setattr(composition.Database, "close", close_database)
+    monkeypatch.setattr(EvmLane, "close", close_chains)
+    return names
+
+
+async def test_a_part_that_fails_to_close_keeps_no_other_open(closed: list[str]) -> None:
+    with pytest.raises(OSError, match="this one fails"):
+        async with open_platform(SETTINGS, inventory=Inventory()):
+            assert closed == []
+    assert closed == ["chains", "database"]
+
+
+async def test_a_platform_that_cannot_be_built_leaves_nothing_open(closed: list[str]) -> None:
+    def refuse(_executors: ExecutorRegistry, _inventory: Inventory) -> None:
+        raise LookupError("no such executor")
+
+    with pytest.raises((LookupError, OSError)):
+        async with open_platform(SETTINGS, inventory=Inventory(), register_more=refuse):
+            pass
+    assert closed == ["chains", "database"]
