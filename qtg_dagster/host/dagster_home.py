@@ -17,7 +17,7 @@ def prepare_dagster_home(home: Path, code_port: int) -> Path:
     if not instance.is_file():
         raise ConfigurationError(f"{instance} is missing; run QTG from its checkout")
     folder = home / "dagster"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # what runs print is kept below it
     shutil.copyfile(instance, folder / "dagster.yaml")
     server = {"host": "127.0.0.1", "port": code_port, "location_name": "qtg"}
     workspace = folder / "workspace.yaml"

@@ -70,7 +70,7 @@ class Supervisor:
 
     def __enter__(self) -> Self:
         for folder in (make_private(self.home), self.home / "run", self.home / "logs"):
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(exist_ok=True, mode=0o700)
         with ExitStack() as stack:
             doing = "starting (is another `qtg up` running? stop it with `qtg down`)"
             stack.enter_context(exclusive(self.home / "run" / "up.lock", wait_seconds=1, doing=doing))
@@ -101,6 +101,24 @@ class Supervisor:
             self._open_gate(group[-1])
         for child in group:
             self._await_ready(child)
+
+    def complete(self, name: str, command: tuple[str, ...], env: Mapping[str, str], seconds: float = 120) -> None:
+        """Run a process to its end: work whose imports and memory are not to stay in this one.
+
+        Raises `ConfigurationError` with the end of its log when it fails or takes longer, and `StopAsked`.
+        """
+        child = self._spawn(ProcessSpec(name, command, ready=lambda: True, env=env))
+        self._groups.append([child])
+        self._record()
+        self._open_gate(child)
+        while (code := child.process.poll()) is None:
+            if time.monotonic() > child.begun + seconds:
+                raise ConfigurationError(f"{name} did not end within {seconds:.0f} s.{self._tail(child)}")
+            self._tick()
+        self._groups.remove([child])
+        self._record()
+        if code != 0:
+            raise ConfigurationError(f"{name} ended with {code}.{self._tail(child)}")
 
     def watch(self, until: Callable[[], bool] = lambda: False) -> None:
         """Start again whatever dies, after a growing pause, until told; raises `StopAsked` when it is time to stop."""

@@ -227,3 +227,9 @@ def test_a_process_is_known_by_its_start_time_and_arguments() -> None:
     until(lambda: started_at(child.pid) is None)  # a zombie does not run
     child.wait()
     assert command_line(child.pid) == ""
+
+
+def test_logs_and_records_are_for_their_owner_only(tmp_path: Path) -> None:
+    with Supervisor(tmp_path / "home", say=lambda _: None):
+        modes = {(tmp_path / "home" / name).stat().st_mode & 0o777 for name in ("run", "logs")}
+    assert modes == {0o700}
