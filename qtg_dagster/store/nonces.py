@@ -58,9 +58,7 @@ _HOLE = text("""
     LIMIT 1
 """)
 
-_REAP = text("""
-    WITH stale AS (
-        SELECT v.id, v.request_node_id, v.attempt_no, v.nonce
+_UNUSED = """
         FROM qtg.evm_nonce_reservation v
         JOIN qtg.movement_request_nodes n ON n.id = v.request_node_id
         WHERE v.reservation_state = 'RESERVED' AND v.reserved_at < now() - make_interval(secs => :max_age)
@@ -68,6 +66,12 @@ _REAP = text("""
                           WHERE a.request_node_id = v.request_node_id AND a.attempt_no = v.attempt_no)
           AND NOT EXISTS (SELECT 1 FROM qtg.signer_journal j
                           WHERE j.chain = v.chain AND j.sender = v.sender AND j.nonce = v.nonce)
+"""
+_COUNT_UNUSED = text(f"SELECT count(*) {_UNUSED}")
+_REAP = text(f"""
+    WITH stale AS (
+        SELECT v.id, v.request_node_id, v.attempt_no, v.nonce
+        {_UNUSED}
         ORDER BY v.reserved_at
         LIMIT :batch
         FOR UPDATE OF v, n SKIP LOCKED
@@ -85,7 +89,7 @@ _REAP = text("""
     FROM stale JOIN proof USING (request_node_id, attempt_no)
     WHERE v.id = stale.id
     RETURNING v.id
-""")
+""")  # noqa: S608 - our own constant
 
 
 class NonceLedger:
@@ -130,3 +134,8 @@ class NonceLedger:
             rows = (await transaction.execute(_REAP, {"max_age": max_age_seconds, "batch": batch})).all()
             fault_point(FaultPoint.NONCE_RELEASE)
         return len(rows)
+
+    async def count_unused(self, *, max_age_seconds: float) -> int:
+        """How many reservations `reap` would release now."""
+        async with self._database.transaction() as transaction:
+            return int((await transaction.execute(_COUNT_UNUSED, {"max_age": max_age_seconds})).scalar_one())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from sqlalchemy import text
-
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.nonces import NonceLedger
@@ -23,10 +21,5 @@ async def reap_stale_nonces(engine: Engine) -> int:
 
 
 async def count_old_reservations(database: Database, max_age_seconds: float) -> int:
-    """Reservations that may have to be released; an index answers, so a schedule can ask before it starts a run."""
-    query = text(
-        "SELECT count(*) FROM qtg.evm_nonce_reservation "
-        "WHERE reservation_state = 'RESERVED' AND reserved_at < now() - make_interval(secs => :max_age)"
-    )
-    async with database.transaction() as transaction:
-        return int((await transaction.execute(query, {"max_age": max_age_seconds})).scalar_one())
+    """Reservations that would be released; an index answers, so a schedule can ask before it starts a run."""
+    return await NonceLedger(database).count_unused(max_age_seconds=max_age_seconds)

@@ -226,3 +226,14 @@ async def test_an_unsigned_hole_closes_by_itself(ledger: Ledger) -> None:
         await ledger.reserve(b)
     assert await ledger.reap() == 1
     assert await ledger.reserve(b) == 0
+
+
+async def test_what_can_never_be_released_is_not_waited_for(ledger: Ledger) -> None:
+    """A schedule that asks how many are due would otherwise start a run each time, for ever."""
+    a, b = await ledger.seed.movement(None, None)
+    await ledger.sign(a, await ledger.reserve(a))
+    await ledger.reserve(b)
+    await ledger.seed.sql("UPDATE qtg.evm_nonce_reservation SET reserved_at = now() - interval '100 s'")
+    assert await ledger.nonces.count_unused(max_age_seconds=50) == 1
+    assert await ledger.nonces.reap(max_age_seconds=50) == 1
+    assert await ledger.nonces.count_unused(max_age_seconds=0) == 0
