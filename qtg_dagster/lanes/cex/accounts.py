@@ -42,9 +42,9 @@ class VenueAccount:
             timeout_seconds=self._timeout_seconds,
         )
 
-    async def ready(self) -> None:
-        """Have the client built, so that the next request is not held up by it."""
-        await self.transport.ready()
+    async def ready_to_submit(self) -> None:
+        """Do all waiting that comes before a withdrawal request, so that it leaves when it is signed."""
+        await self.transport.ready_to_submit(self.venue.submit_cost)
 
     async def call(self, call: Call) -> RawReply:
         """Send one request and give the raw reply."""

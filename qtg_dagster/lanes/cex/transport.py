@@ -88,9 +88,13 @@ class Transport:
             error=error,
         )
 
-    async def ready(self) -> None:
-        """Load and build the client, which may take seconds the first time; sends nothing."""
-        await self._open()
+    async def ready_to_submit(self, cost: float) -> None:
+        """Build the client and wait for the turn of a request of that cost, so that nothing holds it up once its time
+        is stamped: a venue refuses what was signed seconds ago. Sends nothing.
+        """
+        client = await self._open()
+        if client.enableRateLimit:
+            await client.throttle(cost)
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -187,7 +191,12 @@ def _observed(exchange: type[Any]) -> type[Any]:
     def on_json_response(_client: Any, body: str) -> Any:
         return exact_json(body)
 
-    overrides = {"on_rest_response": on_rest_response, "on_json_response": on_json_response}
+    async def throttle(client: Any, cost: float | None = None) -> None:
+        sending = current_sending.get()
+        if sending is None or not sending.moves_money:  # such a request has had its wait before
+            await exchange.throttle(client, cost)
+
+    overrides = {"throttle": throttle, "on_rest_response": on_rest_response, "on_json_response": on_json_response}
     return type(exchange.__name__, (exchange,), overrides)
 
 

@@ -135,6 +135,7 @@ class Venue(Protocol):
     payload_format: str
     wallet: str
     submit_rules: SubmitRules
+    submit_cost: float  # of a withdrawal request, in ccxt's units of the venue's rate limit
     amount_includes_fee: bool
     request_lifetime: timedelta  # how long after its timestamp a signed request can still be taken
     client_id_window: timedelta  # longest window of a look-up by client id

@@ -108,7 +108,7 @@ class WithdrawalAction:
         self._remember(attempt)
         try:
             withdrawal = withdrawal_of(context, self._accounts)
-            await withdrawal.account.ready()
+            await withdrawal.account.ready_to_submit()
             now = self._clock.now()
             order = _verified_order(withdrawal, prepared, now)
             reply = await withdrawal.account.call(withdrawal.account.venue.submit(order, now))

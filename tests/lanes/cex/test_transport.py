@@ -172,6 +172,30 @@ async def test_a_json_reply_that_echoes_our_key_is_redacted(venue: Any, transpor
     assert SECRET not in seen
 
 
+@pytest.fixture
+def limited(transport: Transport, monkeypatch: pytest.MonkeyPatch) -> Transport:
+    """The transport as it is towards a venue on the network: it keeps to the venue's rate limit."""
+    monkeypatch.setattr(transport, "_is_local", lambda: False)
+    return transport
+
+
+async def test_a_withdrawal_has_its_wait_before_it_is_signed(limited: Transport) -> None:
+    """Held up after its time was stamped, it would reach the venue too old, and a burst of them would be refused."""
+    await limited.ready_to_submit(6.0)
+    waited: list[float | None] = []
+
+    async def throttler(cost: float | None) -> None:
+        waited.append(cost)
+
+    limited._client.throttler = throttler
+    await limited.ready_to_submit(6.0)
+    assert waited == [6.0]
+    assert (await limited.call(submit_call())).status == 200
+    assert waited == [6.0], "no second wait between signing and sending"
+    await limited.call(VENUE.server_time())
+    assert len(waited) == 2, "reads wait as ever"
+
+
 async def test_the_venues_own_error_tables_are_found_under_another_address(venue: Any, transport: Transport) -> None:
     await transport.call(VENUE.server_time())
     client = transport._client

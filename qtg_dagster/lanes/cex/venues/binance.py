@@ -81,6 +81,7 @@ class BinanceVenue:
     history_window = timedelta(days=90, seconds=-1)
     ids_per_lookup = 45
     page_size = 1000
+    submit_cost = 6.0  # weight 900 of 180,000 a minute
     submit_rules = SubmitRules(
         read=_read_submit,
         refusals=REFUSALS,
