@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 import structlog
@@ -15,6 +15,7 @@ from qtg_dagster.store.database import Database
 from qtg_dagster.store.runners import Runner, RunnerIdentity
 from tests.engine.desk import Desk
 from tests.engine.provider import ScriptedExecutor, ScriptedProvider, ScriptedSigner
+from tests.recycling import wipe
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -22,6 +23,18 @@ def _plain_log() -> None:
     """Tracebacks without every frame's variables."""
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[structlog.processors.add_log_level, plain])
+
+
+@pytest.fixture(scope="session")
+def shared_database_url(new_database: Callable[..., str], migrated_template: str) -> str:
+    return new_database(migrated_template)
+
+
+@pytest.fixture
+def database_url(shared_database_url: str) -> str:
+    """URL of a migrated database without a row; the same one for every test of this folder."""
+    wipe(shared_database_url)
+    return shared_database_url
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ from qtg_dagster.store.database import Database
 from qtg_dagster.store.runners import Runner, RunnerIdentity
 from tests.engine import plans
 from tests.engine.model import Death, Fate, Look, TruthfulExecutor, World, check_journal, check_nodes
+from tests.recycling import wipe
 
 T = TypeVar("T")
 
@@ -71,7 +72,7 @@ diamonds = st.just(plans.diamond())
 class Days(RuleBasedStateMachine):
     """One movement after another, with one runner at a time."""
 
-    new_database: Callable[[], str]
+    empty_database: Callable[[], str]
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +81,7 @@ class Days(RuleBasedStateMachine):
         executors = ExecutorRegistry()
         for name, key in (("move", None), ("watch", None), ("keyed", "one-at-a-time")):
             executors.register(f"exec.local.{name}", TruthfulExecutor(self.world, key))
-        self.url = type(self).new_database()
+        self.url = type(self).empty_database()
         self.connection = psycopg.connect(self.url, autocommit=True)
         self.engine = Engine(
             Database(self.url, pool_size=5),
@@ -236,8 +237,12 @@ class Days(RuleBasedStateMachine):
         self.loop.close()
 
 
-def test_belief_never_contradicts_the_truth(new_database: Callable[..., str], migrated_template: str) -> None:
-    machine = type("Days", (Days,), {"new_database": staticmethod(lambda: new_database(migrated_template))})
+def test_belief_never_contradicts_the_truth(database_url: str) -> None:
+    def empty_database() -> str:
+        wipe(database_url)
+        return database_url
+
+    machine = type("Days", (Days,), {"empty_database": staticmethod(empty_database)})
     small = settings(
         max_examples=15,
         stateful_step_count=25,

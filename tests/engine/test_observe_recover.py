@@ -318,8 +318,10 @@ async def test_a_dead_runners_submit_goes_to_recovery_and_never_back_to_submit(d
 async def test_a_submit_within_its_lanes_grace_is_left_alone(desk: Desk) -> None:
     await left_in_submitting(desk, "exec.local.patient")
     assert await desk.recover() == 0
-    await desk.sql("ALTER TABLE qtg.movement_request_nodes DISABLE TRIGGER guard_movement_request_nodes")
+    guard = "qtg.movement_request_nodes {} TRIGGER guard_movement_request_nodes"  # it says when a row changed
+    await desk.sql(f"ALTER TABLE {guard.format('DISABLE')}")
     await desk.sql("UPDATE qtg.movement_request_nodes SET updated_at = now() - interval '2 h'")
+    await desk.sql(f"ALTER TABLE {guard.format('ENABLE')}")
     assert await desk.recover() == 1
 
 

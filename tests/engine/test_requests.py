@@ -186,7 +186,7 @@ async def test_creation_in_the_callers_transaction_stands_or_falls_with_it(desk:
         await change_of_mind()
     assert await counts(desk) == before
     async with desk.engine.database.session() as session, session.begin():
-        await session.execute(text("CREATE TABLE invoice AS SELECT 1 AS paid"))
+        await session.execute(text("CREATE TEMP TABLE invoice AS SELECT 1 AS paid"))
         receipt = await create_movement(desk.engine, order_of(chain()), session)
     assert receipt.created
     assert (await counts(desk))["movement_requests"] == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from qtg_dagster.store.database import Database
 from qtg_dagster.store.requests import NewRequest, insert_request
 from qtg_dagster.store.runners import Runner, RunnerIdentity
 from qtg_dagster.store.templates import publish_plan
+from tests.recycling import wipe
 
 Row = dict[str, Any]
 
@@ -95,6 +96,18 @@ PATHS = {
     "SUBMITTED": ("SUBMITTING", "SUBMITTED"),
     "UNKNOWN": ("SUBMITTING", "UNKNOWN"),
 }
+
+
+@pytest.fixture(scope="session")
+def shared_database_url(new_database: Callable[..., str], migrated_template: str) -> str:
+    return new_database(migrated_template)
+
+
+@pytest.fixture
+def database_url(shared_database_url: str) -> str:
+    """URL of a migrated database without a row; the same one for every test of this folder."""
+    wipe(shared_database_url)
+    return shared_database_url
 
 
 @pytest.fixture
