@@ -36,7 +36,9 @@ from qtg_dagster.store.work import load_work
 async def main():
     database = Database(sys.argv[1], pool_size=2)
     async with Runner(database, RunnerIdentity("observe", "sandbox")) as runner:
-        claims = await claim_due_observations(database, runner, int(sys.argv[2]))
+        claims = []
+        while len(claims) < int(sys.argv[2]):  # a round skips what another is just claiming
+            claims += await claim_due_observations(database, runner, int(sys.argv[2]) - len(claims))
         works = [await load_work(database, claim) for claim in claims]
         print("claimed", runner.connection.info.backend_pid, *(claim.node_id for claim in claims), flush=True)
         await asyncio.to_thread(sys.stdin.readline)
