@@ -30,10 +30,7 @@ def test_templates_whose_actions_all_have_executors_are_fit(approved: str, ask: 
     assert ask(lambda platform: check_templates(platform.engine)) == []
 
 
-@pytest.mark.parametrize(
-    ("request_state", "retired", "problems"),
-    [("PENDING_APPROVAL", False, 1), ("open", True, 1), ("CANCELLED", True, 0)],
-)
+@pytest.mark.parametrize(("retired", "cancelled", "problems"), [(False, False, 1), (True, False, 1), (True, True, 0)])
 def test_an_action_that_nobody_does_is_named(
     retired: bool, cancelled: bool, problems: int, approved: str, ask: Ask
 ) -> None:
