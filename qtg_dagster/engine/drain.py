@@ -7,6 +7,7 @@ is asked to stop, when its budget is spent and a successor waits, and when nothi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from qtg_dagster.engine.recover import claim_unknown_nodes, recover_node
 from qtg_dagster.engine.wakeups import Wakeups
 from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.backlog import count_backlog
-from qtg_dagster.store.claims import Claim, claim_due_observations, claim_ready, release
+from qtg_dagster.store.claims import Claim, claim_due_observations, claim_ready, release, release_forgotten
 from qtg_dagster.store.heartbeats import beat
 from qtg_dagster.store.runners import Runner, RunnerIdentity
 from qtg_dagster.store.slots import successor_waits, take_slot
@@ -80,11 +81,11 @@ class Drain:
         self._identity = RunnerIdentity(kind, engine.settings.network_class, dagster_run_id)
         self._stop = asyncio.Event()
         self._stop_reason = ""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], Claim] = {}
         self._started = self._last_work = time.monotonic()
         self._consecutive_errors = 0
         self._looked_around = self._last_beat = float("-inf")
-        self._owed: list[Claim] = []
+        self._may_hold_unworked = False
         self.report = DrainReport(kind)
 
     def stop(self, reason: str) -> None:
@@ -99,8 +100,8 @@ class Drain:
             Wakeups(self._engine.database, self._kind) as wakeups,
         ):
             self.report.runner_id = runner.runner_id
-            if not await self._take_slot(runner):
-                self.report.ended_because = self._stop_reason
+            self.report.ended_because = await self._take_slot(runner)
+            if self.report.ended_because:
                 return self.report
             self._started = self._last_work = time.monotonic()
             log.info("drain works", kind=self._kind, runner=runner.runner_id)
@@ -111,8 +112,8 @@ class Drain:
             log.info("drain ends", kind=self._kind, runner=runner.runner_id, because=self.report.ended_because)
         return self.report
 
-    async def _take_slot(self, runner: Runner) -> bool:
-        """True when the slot is ours, False when asked to stop while waiting for it."""
+    async def _take_slot(self, runner: Runner) -> str:
+        """Empty when the slot is ours, else why this drain ends without it."""
         taking = asyncio.create_task(take_slot(runner))
         stopping = asyncio.create_task(self._stop.wait())
         await asyncio.wait({taking, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -120,9 +121,12 @@ class Drain:
         if not taking.done():
             taking.cancel()
             await asyncio.gather(taking, return_exceptions=True)
-            return False
-        taking.result()
-        return True
+            return self._stop_reason
+        try:
+            taking.result()
+        except (psycopg.Error, StaleClaim) as error:
+            return self._lost_session(error)
+        return ""
 
     async def _work(self, runner: Runner, wakeups: Wakeups) -> str:
         while True:
@@ -141,9 +145,10 @@ class Drain:
         started = time.monotonic()
         free = self._engine.settings.drain_concurrency - len(self._tasks)
         try:
-            await self._release_owed()
+            await self._release_forgotten()
             claims = await self._claim(runner, free) if free > 0 else []
         except (SQLAlchemyError, OSError) as error:
+            self._may_hold_unworked = True
             self._consecutive_errors += 1
             self.report.errors += 1
             log.exception("pass failed", kind=self._kind, consecutive_errors=self._consecutive_errors)
@@ -153,8 +158,8 @@ class Drain:
         self._consecutive_errors = 0
         for claim in claims:
             task = asyncio.create_task(self._work_one(claim), name=f"{self._kind} {claim.node_id}")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks[task] = claim
+            task.add_done_callback(self._tasks.pop)
         if claims:
             self._last_work = time.monotonic()
             self.report.nodes += len(claims)
@@ -185,18 +190,27 @@ class Drain:
 
     async def _give_back(self, claim: Claim) -> None:
         """A node whose work failed in us may be claimed again by anyone, but not in a hot loop."""
-        self._owed.append(claim)
         try:
-            await self._release_owed()
+            await release(self._engine.database, [claim], delay_seconds=GIVE_BACK_SECONDS)
         except (SQLAlchemyError, OSError):
+            self._may_hold_unworked = True
             log.exception("claim not given back yet", node=claim.node_id)
 
-    async def _release_owed(self) -> None:
-        """Release what could not be released before: a live runner's claim would keep everyone else away."""
-        if self._owed:
-            owed = list(self._owed)
-            await release(self._engine.database, owed, delay_seconds=GIVE_BACK_SECONDS)
-            self._owed = [claim for claim in self._owed if claim not in owed]
+    async def _release_forgotten(self) -> None:
+        """Let go of what is ours in the database and not in work here: as long as we live, nobody else could."""
+        if not self._may_hold_unworked:
+            return
+        self._may_hold_unworked = False
+        in_work = {claim.node_id for claim in self._tasks.values()}
+        try:
+            many = await release_forgotten(
+                self._engine.database, self.report.runner_id, in_work, delay_seconds=GIVE_BACK_SECONDS
+            )
+        except BaseException:
+            self._may_hold_unworked = True
+            raise
+        if many:
+            log.warning("claims without a worker given back", kind=self._kind, nodes=many)
 
     async def _wait(self, wakeups: Wakeups, free: int) -> None:
         """Until woken, stopped, the poll is due, or (when full) a place becomes free."""
@@ -204,7 +218,7 @@ class Drain:
             asyncio.create_task(self._stop.wait()),
             asyncio.create_task(wakeups.event.wait()),
         }
-        others: set[asyncio.Task[object]] = set(self._tasks) if free <= 0 else set()
+        others: set[asyncio.Task[None]] = set(self._tasks) if free <= 0 else set()
         await asyncio.wait(
             waits | others,
             timeout=self._engine.settings.drain_poll_seconds,
@@ -224,18 +238,29 @@ class Drain:
         try:
             succeeded = await successor_waits(runner)
         except (psycopg.Error, StaleClaim) as error:
-            log.warning("runner lost its session; this drain takes no more work", error=str(error))
-            return "lost its database session"
+            return self._lost_session(error)
         if succeeded and now - self._started >= settings.drain_budget_seconds:
             return "handed over to its successor"
         if now - self._started >= settings.drain_budget_seconds * 3:
             return "budget spent"
         if not self._tasks and now - self._last_work >= settings.drain_linger_seconds:
-            horizon = max(settings.drain_linger_seconds, 15.0)
-            backlog = await count_backlog(self._engine.database, settings.network_class, horizon_seconds=horizon)
-            if not backlog.of(self._kind):
-                return "idle"
+            return "" if await self._work_waits() else "idle"
         return ""
+
+    async def _work_waits(self) -> bool:
+        """Whether there is work, now or soon; a database that does not answer has not said that there is none."""
+        settings = self._engine.settings
+        horizon = max(settings.drain_linger_seconds, 15.0)
+        try:
+            backlog = await count_backlog(self._engine.database, settings.network_class, horizon_seconds=horizon)
+        except (SQLAlchemyError, OSError):
+            log.exception("backlog not counted", kind=self._kind)
+            return True
+        return bool(backlog.of(self._kind))
+
+    def _lost_session(self, error: Exception) -> str:
+        log.warning("runner lost its session; this drain takes no more work", error=str(error))
+        return "lost its database session"
 
     async def _finish_in_flight(self) -> None:
         """Let what is in flight finish within the grace; what does not is left to recovery."""
@@ -265,4 +290,5 @@ class Drain:
             log.exception("heartbeat not written", kind=self._kind)
 
     async def _sleep(self, seconds: float) -> None:
-        await asyncio.wait({asyncio.create_task(self._stop.wait())}, timeout=seconds)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), seconds)

@@ -14,6 +14,8 @@ _COUNT = text("""
         (SELECT count(*) FROM qtg.movement_request_nodes n JOIN qtg.movement_requests r ON r.id = n.request_id
          WHERE n.node_state = 'READY' AND n.node_kind <> 'manual'
            AND r.request_state IN ('APPROVED', 'EXECUTING') AND r.network_class = :network_class
+           AND NOT EXISTS (SELECT 1 FROM qtg.movement_request_nodes failed
+                           WHERE failed.request_id = n.request_id AND failed.node_state = 'FAILED')
            AND coalesce(n.next_look_at, now()) <= now() + make_interval(secs => :horizon)) AS dispatch,
         (SELECT count(*) FROM qtg.movement_request_nodes n JOIN qtg.movement_requests r ON r.id = n.request_id
          WHERE n.node_state IN ('SUBMITTED', 'OBSERVING')

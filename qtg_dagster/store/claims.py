@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy.exc import IntegrityError
@@ -106,3 +106,12 @@ async def release(database: Database, claims: Sequence[Claim], *, delay_seconds:
                     "delay": delay_seconds,
                 },
             )
+
+
+async def release_forgotten(
+    database: Database, runner_id: int, in_work: Collection[str], *, delay_seconds: float = 0
+) -> int:
+    """Give back every node that a runner holds and that is not among `in_work` (node ids); returns how many."""
+    bound = {"runner_id": runner_id, "in_work": list(in_work), "delay": delay_seconds}
+    async with database.transaction() as transaction:
+        return (await transaction.execute(statement("release_forgotten"), bound)).rowcount

@@ -58,6 +58,7 @@ async def record_intent(database: Database, work: Work, intent: Intent) -> None:
     claim, prepared = work.claim, intent.prepared
     nonce = prepared.nonce_reservation
     async with database.transaction() as transaction:
+        await transaction.execute(statement("lock_movement"), {"request_id": claim.request_id})
         row = (
             await transaction.execute(
                 statement("record_intent"),

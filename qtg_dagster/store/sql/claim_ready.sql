@@ -1,4 +1,5 @@
--- Claim up to :batch READY nodes, oldest movement first, one per serialization key.
+-- Claim up to :batch READY nodes, oldest movement first, one per serialization key; none of a movement in which a
+-- node has FAILED: what is in flight there settles, nothing new begins.
 -- The unlocked list is a hint; the locked pick repeats every condition. Row locks end with this statement.
 WITH live AS MATERIALIZED (
     SELECT objid::bigint AS runner_id
@@ -14,6 +15,9 @@ candidates AS (
       AND r.request_state IN ('APPROVED', 'EXECUTING') AND r.network_class = :network_class
       AND (n.next_look_at IS NULL OR n.next_look_at <= now())
       AND (n.runner_id IS NULL OR n.runner_id NOT IN (SELECT runner_id FROM live))
+      AND NOT EXISTS (
+            SELECT 1 FROM qtg.movement_request_nodes failed
+            WHERE failed.request_id = n.request_id AND failed.node_state = 'FAILED')
       AND (n.serialization_key IS NULL OR NOT EXISTS (
             SELECT 1 FROM qtg.movement_request_nodes other
             WHERE other.in_flight_key = n.serialization_key AND other.id <> n.id))
@@ -34,6 +38,25 @@ picked AS (
       AND (n.next_look_at IS NULL OR n.next_look_at <= now())
       AND (n.runner_id IS NULL OR n.runner_id NOT IN (SELECT runner_id FROM live))
     FOR NO KEY UPDATE OF n SKIP LOCKED
+),
+-- A runner that died between its claim and its intent left the key on a node that nobody will claim any more.
+orphaned AS (
+    SELECT n.id
+    FROM qtg.movement_request_nodes n
+    JOIN qtg.movement_requests r ON r.id = n.request_id
+    WHERE n.in_flight_key IS NOT NULL AND n.node_state = 'READY'
+      AND (n.runner_id IS NULL OR n.runner_id NOT IN (SELECT runner_id FROM live))
+      AND (r.request_state NOT IN ('APPROVED', 'EXECUTING') OR EXISTS (
+            SELECT 1 FROM qtg.movement_request_nodes failed
+            WHERE failed.request_id = n.request_id AND failed.node_state = 'FAILED'))
+      AND n.id NOT IN (SELECT id FROM picked)
+    FOR NO KEY UPDATE OF n SKIP LOCKED
+),
+freed AS (
+    UPDATE qtg.movement_request_nodes n
+    SET runner_id = NULL, claimed_at = NULL, in_flight_key = NULL
+    FROM orphaned
+    WHERE n.id = orphaned.id AND n.node_state = 'READY'
 )
 UPDATE qtg.movement_request_nodes n
 SET runner_id = :runner_id, claim_epoch = n.claim_epoch + 1, claimed_at = now(), in_flight_key = n.serialization_key

@@ -11,10 +11,11 @@ candidates AS (
     FROM qtg.movement_request_nodes n
     JOIN qtg.movement_requests r ON r.id = n.request_id
     WHERE (
-            (n.node_state = 'UNKNOWN' AND (n.next_look_at IS NULL OR n.next_look_at <= now()))
+            n.node_state = 'UNKNOWN'
             OR (n.node_state = 'SUBMITTING' AND n.updated_at <= now() - make_interval(secs =>
                 coalesce((CAST(:graces AS jsonb) ->> n.executor_key)::double precision, :default_grace)))
           )
+      AND (n.next_look_at IS NULL OR n.next_look_at <= now())
       AND n.executor_key LIKE ANY (CAST(:lanes AS text[]))
       AND NOT n.executor_key LIKE ANY (CAST(:other_lanes AS text[]))
       AND r.request_state = 'EXECUTING' AND r.network_class = :network_class

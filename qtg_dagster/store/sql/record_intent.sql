@@ -1,10 +1,12 @@
 -- The write-ahead: READY -> SUBMITTING with all that is needed to repeat or find the action.
--- The request is locked first, so that a cancel and an intent exclude each other.
+-- The movement's lock was taken by an earlier statement: a cancel, or a sibling's failure, and an intent exclude
+-- each other, and this statement sees whichever came first.
 WITH request AS (
     SELECT id, request_state, callback_url
     FROM qtg.movement_requests
     WHERE id = CAST(:request_id AS uuid) AND request_state IN ('APPROVED', 'EXECUTING')
-    FOR NO KEY UPDATE
+      AND NOT EXISTS (SELECT 1 FROM qtg.movement_request_nodes failed
+                      WHERE failed.request_id = CAST(:request_id AS uuid) AND failed.node_state = 'FAILED')
 ),
 moved AS (
     UPDATE qtg.movement_request_nodes n
