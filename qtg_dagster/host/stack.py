@@ -26,6 +26,8 @@ from qtg_dagster.settings import Settings
 _WEB_PORT = 3000
 # A run's start holds one of the code server's threads until the child reports.
 _CODE_SERVER_WORKERS = 32
+# glibc gives each thread an arena of its own, and Dagster's processes have many threads that do little.
+_FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}
 
 #: Starts further processes under the supervisor, for this state folder.
 Extension = Callable[[Supervisor, Path], None]
@@ -82,15 +84,13 @@ class Stack:
         return server if not given or plain_url(given) == server.url else None
 
     def _start(self, supervisor: Supervisor, server: EmbeddedPostgres | None) -> str:
-        from qtg_dagster.store.migrate import upgrade
-
         url = server.start() if server is not None else plain_url(self.settings.database_url)
         self.say(f"postgresql is ready ({'embedded' if server is not None else 'DATABASE_URL'})")
-        upgrade(url)
+        supervisor.complete("migrate", _python("qtg_dagster", "migrate"), shared_environment(self.home, url))
         self.say("the database is at the newest migration")
         for extend in self.extensions:
             extend(supervisor, self.home)
-        environment = shared_environment(self.home, url)
+        environment = {**shared_environment(self.home, url), **_FEW_ARENAS}
         code_port = remembered_port(self.home, "code-server")
         web_port = remembered_port(self.home, "webserver", self.web_port or _WEB_PORT)
         workspace = prepare_dagster_home(self.home, code_port)

@@ -13,7 +13,7 @@ from qtg_dagster.host.supervisor import ProcessSpec, Supervisor
 
 def start_sandbox(supervisor: Supervisor, home: Path) -> None:
     """Start chain and exchange and prepare the world between them, its inventory in `home/inventory.yaml`."""
-    from qtg_dagster.sandbox.world import prepare_world
+    from qtg_dagster.sandbox.world import exchange_config_file
 
     anvil_binary(home)
     chain_port = remembered_port(home, "sandbox-chain")
@@ -28,12 +28,13 @@ def start_sandbox(supervisor: Supervisor, home: Path) -> None:
             grace_seconds=20,  # it saves its state
         )
     )
-    world = prepare_world(home, chain_url, exchange_port)
+    preparing = ("--chain-url", chain_url, "--exchange-port", str(exchange_port))
+    supervisor.complete("sandbox-world", _module("prepare", "--home", str(home), *preparing), {"QTG_HOME": str(home)})
     supervisor.start(
         ProcessSpec(
             "sandbox-exchange",
-            _module("exchange", "--config", str(world.exchange_config), "--port", str(exchange_port)),
-            answers_http(f"{world.exchange_url}/venue_a/api/v3/ping"),
+            _module("exchange", "--config", str(exchange_config_file(home)), "--port", str(exchange_port)),
+            answers_http(f"http://127.0.0.1:{exchange_port}/venue_a/api/v3/ping"),
         )
     )
 

@@ -22,6 +22,7 @@ VENUES = ("venue_a", "venue_b")
 TREASURY = "treasury"
 TREASURY_SIGNER = "signer.local.treasury"
 _CONTROL_TOKEN = "control.token"  # noqa: S105 - a file name
+_EXCHANGE_CONFIG = "exchange.json"
 _ETHER = 10**18
 _USDC = 10**contracts.USDC_DECIMALS
 _TREASURY_FUNDS = (100 * _ETHER, 1_000_000 * _USDC)
@@ -93,11 +94,19 @@ def prepare_world(home: Path, chain_url: str, exchange_port: int) -> World:
 
 def control_token(home: Path) -> Secret:
     """The bearer token of the exchange's side door in the present epoch; raises `ConfigurationError` without one."""
-    path = home / "sandbox" / "world.json"
-    if not path.is_file():
+    return Secret(Keyring(_present_folder(home)).token(_CONTROL_TOKEN))
+
+
+def exchange_config_file(home: Path) -> Path:
+    """Where `prepare_world` put the exchange's config of the present epoch."""
+    return _present_folder(home) / _EXCHANGE_CONFIG
+
+
+def _present_folder(home: Path) -> Path:
+    root = home / "sandbox"
+    if not (root / "world.json").is_file():
         raise ConfigurationError(f"there is no sandbox in {home}; start one with `qtg up`")
-    epoch = _Epoch(**json.loads(path.read_text()))
-    return Secret(Keyring(_folder(home / "sandbox", epoch)).token(_CONTROL_TOKEN))
+    return _folder(root, _Epoch(**json.loads((root / "world.json").read_text())))
 
 
 def _current_epoch(root: Path, faucet: Faucet) -> _Epoch:
@@ -143,7 +152,7 @@ def _world(home: Path, epoch: _Epoch, chain_url: str, exchange_port: int) -> Wor
         deposit_addresses={venue: keys.address(f"{venue}.deposit.key") for venue in VENUES},
         start_block=epoch.start_block,
         folder=folder,
-        exchange_config=folder / "exchange.json",
+        exchange_config=folder / _EXCHANGE_CONFIG,
         inventory_file=home / "inventory.yaml",
     )
 
