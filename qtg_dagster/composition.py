@@ -12,6 +12,7 @@ from qtg_dagster.executors.registry import ExecutorRegistry, SignerRegistry
 from qtg_dagster.executors.signers.local import build_signer
 from qtg_dagster.inventory import Inventory
 from qtg_dagster.lanes import cex, evm
+from qtg_dagster.logs import configure_logs
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.nonces import NonceLedger
@@ -52,6 +53,7 @@ async def open_platform(
 
     `inventory` stands in for the settings' own; `register_more` adds executors beside the lanes'.
     """
+    configure_logs()
     inventory = inventory or settings.inventory
     async with AsyncExitStack() as stack:
         database = Database(settings.database_url, pool_size=pool_size or settings.database_pool_size)
