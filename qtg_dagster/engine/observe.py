@@ -65,9 +65,9 @@ async def _look(engine: Engine, work: Work) -> Move:
 def _timed_out(engine: Engine, work: Work) -> Move | None:
     """UNKNOWN for a node that was due and has been observed for longer than its plan allows; never FAILED."""
     limit = work.node.timeout_policy.observe_seconds
-    if limit is None or work.started_at is None:
+    if limit is None or work.attempted_at is None:
         return None
-    observed_for = (work.database_now - work.started_at).total_seconds()
+    observed_for = (work.database_now - work.attempted_at).total_seconds()
     if observed_for <= limit:
         return None
     message = f"no end seen after {observed_for:.0f} s; the plan allows {limit} s"

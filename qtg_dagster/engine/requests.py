@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 from qtg_dagster.domain.canonical import digest
@@ -41,16 +39,6 @@ from qtg_dagster.store.templates import StoredPlan, publish_plan, require_plan
 _STARTED = frozenset({NodeState.SUBMITTING, NodeState.SUBMITTED, NodeState.OBSERVING, NodeState.UNKNOWN})
 
 
-@asynccontextmanager
-async def _within(engine: Engine, transaction: Transaction | None) -> AsyncIterator[Transaction]:
-    """The caller's transaction, or one of our own."""
-    if transaction is not None:
-        yield transaction
-    else:
-        async with engine.database.transaction() as own:
-            yield own
-
-
 async def publish_template(engine: Engine, plan: Plan, transaction: Transaction | None = None) -> StoredPlan:
     """Store a template version; raises `InvalidInput` when one of its actions has no registered executor."""
     for node in plan.nodes:
@@ -60,7 +48,7 @@ async def publish_template(engine: Engine, plan: Plan, transaction: Transaction 
                 f"no executor is registered as {node.executor_key}",
                 "Register it, or name one of: " + ", ".join(key for key, _ in engine.executors.items()),
             )
-    async with _within(engine, transaction) as tx:
+    async with engine.database.within(transaction) as tx:
         return await publish_plan(tx, plan)
 
 
@@ -72,7 +60,7 @@ async def create_movement(
     With `transaction`, it becomes part of the caller's own and commits with it. The same idempotency key and order
     returns the movement that stands; another order under the key raises `Conflict`. Nothing is stored on an error.
     """
-    async with _within(engine, transaction) as tx:
+    async with engine.database.within(transaction) as tx:
         stored = await require_plan(tx, order.template_key, order.template_version)
         new = _compile(engine, order, stored)
         request_id, created, body_hash = await insert_request(tx, new)
@@ -161,7 +149,7 @@ async def approve_movement(
     Raises `NotFound`; `Conflict` when it is not waiting for approval or an executor or signer it needs is down;
     `ApprovalExpired` after its window; `PlanDrift` when its plan is not the one that was compiled.
     """
-    async with _within(engine, transaction) as tx:
+    async with engine.database.within(transaction) as tx:
         request = await _lock_for_decision(engine, tx, request_id, "approved")
         _check_unchanged(request)
         down = await down_bindings(tx, request.network_class, request.resolved_bindings)
@@ -191,7 +179,7 @@ async def reject_movement(
     engine: Engine, request_id: str, *, actor: str, reason: str, transaction: Transaction | None = None
 ) -> None:
     """Refuse a movement for good. Raises `NotFound`, `Conflict`, `ApprovalExpired`."""
-    async with _within(engine, transaction) as tx:
+    async with engine.database.within(transaction) as tx:
         request = await _lock_for_decision(engine, tx, request_id, "rejected")
         await insert_approval(tx, request, decision="rejected", actor=actor, reason=reason)
         await _cancel_nodes(tx, request, actor, "rejected")
@@ -206,7 +194,7 @@ async def cancel_movement(
 
     Raises `Conflict` while a node is in flight or UNKNOWN: what may already have moved cannot be called off.
     """
-    async with _within(engine, transaction) as tx:
+    async with engine.database.within(transaction) as tx:
         request = await lock_request(tx, request_id, engine.settings.network_class)
         if request.request_state in FINAL_REQUEST_STATES:
             raise Conflict(f"movement {request_id} is already {request.request_state}")
@@ -237,7 +225,7 @@ async def complete_manual_node(
     """
     if not note.strip():
         raise InvalidInput("note", "is empty", "Say what was done and where it can be seen.")
-    async with _within(engine, transaction) as tx:
+    async with engine.database.within(transaction) as tx:
         request = await lock_request(tx, request_id, engine.settings.network_class)
         state = request.node_states.get(node_key)
         if state is None:

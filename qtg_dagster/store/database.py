@@ -39,6 +39,15 @@ class Database:
         async with self._engine.begin() as connection:
             yield connection
 
+    @asynccontextmanager
+    async def within(self, transaction: Transaction | None) -> AsyncIterator[Transaction]:
+        """The caller's transaction, which stays the caller's to commit; or one of our own."""
+        if transaction is not None:
+            yield transaction
+        else:
+            async with self.transaction() as own:
+                yield own
+
     def session(self) -> AsyncSession:
         """A session that takes a connection only when it is used."""
         return AsyncSession(self._engine, expire_on_commit=False)

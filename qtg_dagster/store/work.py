@@ -45,7 +45,8 @@ class Work:
     looks: int  # looks at this state with this error code, the present ones included
     error_code: str | None
     facts_digest: str | None
-    started_at: datetime | None
+    started_at: datetime | None  # of the first attempt
+    attempted_at: datetime | None  # of the present one
     submitted_at: datetime | None
     database_now: datetime
     siblings: dict[str, Sibling]
@@ -91,6 +92,7 @@ async def load_work(database: Database, claim: Claim) -> Work:
         error_code=row.error_code,
         facts_digest=row.facts_digest,
         started_at=row.started_at,
+        attempted_at=row.attempted_at,
         submitted_at=row.submitted_at,
         database_now=row.database_now,
         siblings={

@@ -144,7 +144,7 @@ async def test_one_slow_or_failing_node_does_not_hold_the_others(desk: Desk) -> 
 
 
 async def overdue(desk: Desk, seconds: int = 3600) -> None:
-    await desk.sql("UPDATE qtg.movement_request_nodes SET started_at = now() - make_interval(secs => :s)", s=seconds)
+    await desk.sql("UPDATE qtg.movement_node_attempts SET intended_at = now() - make_interval(secs => :s)", s=seconds)
 
 
 TIMED: dict[str, object] = {"timeout_policy": {"observe_seconds": 1800}}

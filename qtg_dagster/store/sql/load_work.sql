@@ -20,7 +20,9 @@ SELECT r.id::text AS request_id, r.request_state, r.intent, r.input_params, r.re
             'state', s.node_state, 'refs', s.provider_refs, 'artifacts', s.artifacts))
         FROM qtg.movement_request_nodes s WHERE s.request_id = r.id) AS siblings,
        (SELECT a.prepared FROM qtg.movement_node_attempts a
-        WHERE a.request_node_id = n.id AND a.attempt_no = n.attempt_no) AS prepared
+        WHERE a.request_node_id = n.id AND a.attempt_no = n.attempt_no) AS prepared,
+       (SELECT a.intended_at FROM qtg.movement_node_attempts a
+        WHERE a.request_node_id = n.id AND a.attempt_no = n.attempt_no) AS attempted_at
 FROM qtg.movement_request_nodes n
 JOIN qtg.movement_requests r ON r.id = n.request_id
 JOIN qtg.movement_plan_versions v ON v.id = r.plan_version_id
