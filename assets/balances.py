@@ -46,7 +46,7 @@ async def balances(context: dg.AssetExecutionContext, platform: PlatformResource
 def _result(snapshots: Sequence[VenueSnapshot], served: Sequence[str]) -> dg.MaterializeResult:  # type: ignore[type-arg]
     failed = {one.venue_key: one.problem for one in snapshots if one.problem}
     rows = [
-        (reading.venue_key, reading.account, reading.wallet, reading.asset, reading.free, reading.locked)
+        (reading.venue_key, reading.asset, reading.free, reading.locked, reading.wallet, reading.account)
         for one in snapshots
         for reading in one.readings
     ]
@@ -60,7 +60,7 @@ def _result(snapshots: Sequence[VenueSnapshot], served: Sequence[str]) -> dg.Mat
     return dg.MaterializeResult(
         metadata={
             "windows": ", ".join(served) or "served by another run",
-            "balances": dg.MetadataValue.md(table(("venue", "account", "wallet", "asset", "free", "locked"), rows)),
+            "balances": dg.MetadataValue.md(table(("venue", "asset", "free", "locked", "wallet", "account"), rows)),
             "venues": dg.MetadataValue.md(table(("venue", "ms", "problem"), [_venue_row(one) for one in snapshots])),
             # For the plots over time; the exact amounts are in the table above and in the database.
             **{f"total {asset}": float(amount) for asset, amount in sums.items()},

@@ -34,7 +34,7 @@ def materialization(movement: MovementView) -> dg.AssetMaterialization:
             "asset": str(movement.intent.get("asset", "")),
             "amount": str(movement.intent.get("amount", "")),
             "requested by": movement.requested_by,
-            "seconds from approval": _seconds(movement.approved_at, last) or 0.0,
+            "seconds from approval": round(_seconds(movement.approved_at, last) or 0.0, 1),
             "nodes": dg.MetadataValue.md(table(("node", "state", "attempt", "seconds"), rows)),
             "references": dg.MetadataValue.json(
                 {n.node_key: n.provider_refs for n in movement.nodes if n.provider_refs}

@@ -21,7 +21,7 @@ async def serve(
     """Keys of the windows that this run served; none when others were faster."""
     scheduled = context.run.tags.get(WINDOW_TAG)
     if scheduled is None:
-        key = f"by hand in run {context.run_id}"
+        key = f"by hand in run {context.run.run_id}"
         return [key] if await serve_cycle(engine, worker, key, work) else []
     windows = windows_of(datetime.fromisoformat(scheduled), interval_seconds)
     served = await serve_windows(engine, worker, windows, work)

@@ -35,7 +35,7 @@ class Verdict:
 def judge(waiting: int, slot: SlotState, runs: Sequence[LiveRun], budget_seconds: float, now: datetime) -> Verdict:
     """Launch when work waits and no live drain will take it, or when the drain at work nears its end."""
     names = ", ".join(run.run_id[:8] for run in runs) or "none"
-    seen = f"{waiting} nodes wait; runs alive: {names}"
+    seen = f"{waiting} {'node waits' if waiting == 1 else 'nodes wait'}; runs alive: {names}"
     if waiting == 0:
         return Verdict(False, f"no work; runs alive: {names}")
     fresh = [run for run in runs if now - run.launched_at < timedelta(seconds=STARTING_SECONDS)]

@@ -39,7 +39,7 @@ def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
 def request_of(scheduled: dg.ScheduleEvaluationContext) -> dg.RunRequest:
     """The run that serves the windows of a tick; the same tick never starts two."""
     at = cycle_key(scheduled.scheduled_execution_time)
-    return dg.RunRequest(run_key=at, tags={WINDOW_TAG: scheduled.scheduled_execution_time.isoformat()})
+    return dg.RunRequest(run_key=at, tags={WINDOW_TAG: f"{scheduled.scheduled_execution_time:%Y-%m-%dT%H:%MZ}"})
 
 
 def _schedule(

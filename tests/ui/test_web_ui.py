@@ -23,7 +23,7 @@ def _names() -> dict[str, list[str]]:
     return {
         "/automation": automations,
         "/jobs": jobs,
-        "/assets": [key.to_user_string() for key in repository.asset_graph.materializable_asset_keys],
+        "/assets": [key.to_user_string() for key in repository.asset_graph.get_all_asset_keys()],
         "/locations/qtg/resources": list(repository.get_top_level_resources()),
     }
 
