@@ -3,7 +3,7 @@
 # ruff: noqa: ARG002 - the contract names what the provider does not read
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -58,6 +58,12 @@ class World:
     fates: list[Fate] = field(default_factory=list)
     look: Look = Look.FRANK
     submits: list[str] = field(default_factory=list)
+    meanwhile: Callable[[str], Awaitable[None]] | None = None  # happens once, while an answer is on its way
+
+    async def answer_travels(self, node_id: str) -> None:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            await meanwhile(node_id)
 
     def moved(self, key: str) -> bool:
         return key in self.book and key not in self.undone
@@ -90,6 +96,7 @@ class TruthfulExecutor:
         fate = world.fates.pop(0) if world.fates else Fate.ACCEPT
         if fate in (Fate.ACCEPT, Fate.COMPLETE, Fate.LOSE_REPLY, Fate.DIE_AFTER, Fate.NONSENSE):
             world.book.append(key)
+        await world.answer_travels(context.request_node_id)
         match fate:
             case Fate.ACCEPT:
                 return answer(S.ACCEPTED, provider_refs={"reference": key})
@@ -107,16 +114,23 @@ class TruthfulExecutor:
                 raise TimeoutError(fate)
 
     async def observe(self, context: ExecutionContext) -> ExecutionResult:
-        return self._answer(context, unproven=S.OBSERVING)
+        return await self._answer(context, unproven=S.OBSERVING)
 
     async def recover(self, context: ExecutionContext, session: object = None) -> ExecutionResult:
-        return self._answer(context, unproven=S.UNKNOWN)
+        return await self._answer(context, unproven=S.UNKNOWN)
 
-    def _answer(self, context: ExecutionContext, *, unproven: ResultStatus) -> ExecutionResult:
-        world, key = self._world, context.idempotency_key
+    async def _answer(self, context: ExecutionContext, *, unproven: ResultStatus) -> ExecutionResult:
+        said = self._seen(context.idempotency_key, unproven)
+        await self._world.answer_travels(context.request_node_id)
+        if said is None:
+            raise OSError("no answer")
+        return said
+
+    def _seen(self, key: str, unproven: ResultStatus) -> ExecutionResult | None:
+        world = self._world
         match world.look:
             case Look.ERROR:
-                raise OSError("no answer")
+                return None
             case Look.PENDING:
                 return answer(unproven)
             case Look.REFUNDED:

@@ -19,8 +19,9 @@ from hypothesis.stateful import (
 from sqlalchemy import text
 
 from qtg_dagster.domain.errors import Conflict
-from qtg_dagster.domain.plans import Plan
+from qtg_dagster.domain.plans import Plan, PlanNode
 from qtg_dagster.engine.dispatch import dispatch_ready_nodes
+from qtg_dagster.engine.interventions import resume_movement, retry_node
 from qtg_dagster.engine.observe import observe_active_nodes
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.engine.recover import recover_unknown_nodes
@@ -47,7 +48,12 @@ NODES = text("""
     LEFT JOIN qtg.movement_node_steps e ON e.id = n.evidence_step_id
     WHERE n.request_id = CAST(:request_id AS uuid)
 """)
-KINDS = {"manual": plans.manual, "watch": plans.watch, "keyed": plans.node, "action": plans.node}
+KINDS: dict[str, Callable[[str], PlanNode]] = {
+    "manual": plans.manual,
+    "watch": plans.watch,
+    "keyed": plans.node,
+    "action": plans.node,
+}
 
 
 @st.composite
@@ -100,7 +106,7 @@ class Days(RuleBasedStateMachine):
         return self.loop.run_until_complete(work)
 
     def sql(self, statement: str, *bound: object) -> list[Any]:
-        cursor = self.connection.execute(statement, bound or None)  # type: ignore[call-overload]
+        cursor = self.connection.execute(statement, bound or None)
         return cursor.fetchall() if cursor.description else []
 
     @precondition(lambda self: self.over)
@@ -144,7 +150,7 @@ class Days(RuleBasedStateMachine):
 
     def _pass(self, work: Coroutine[Any, Any, int]) -> None:
         """One pass over all that waits; the process may die in it."""
-        self.sql("UPDATE qtg.movement_request_nodes SET next_look_at = NULL WHERE next_look_at IS NOT NULL")
+        self.make_due()
         try:
             self.do(work)
         except Death:
@@ -154,9 +160,73 @@ class Days(RuleBasedStateMachine):
     @rule()
     def kill(self) -> None:
         """The process is gone, and another one starts."""
-        self.sql(f"SELECT pg_terminate_backend({self.runner.connection.info.backend_pid}, 5000)")
+        self.cut()
         self.do(self.runner.__aexit__(None, None, None))
         self.runner = self.do(self._new_runner())
+
+    def cut(self) -> None:
+        self.sql(f"SELECT pg_terminate_backend({self.runner.connection.info.backend_pid}, 5000)")
+
+    def make_due(self) -> None:
+        self.sql("UPDATE qtg.movement_request_nodes SET next_look_at = NULL WHERE next_look_at IS NOT NULL")
+
+    @precondition(lambda self: self.here & {"READY", *IN_FLIGHT})
+    @rule(
+        task=st.sampled_from(["dispatch", "observe", "recover"]),
+        fate=st.sampled_from([fate for fate in Fate if fate not in (Fate.DIE_AFTER, Fate.DIE_BEFORE)]),
+        stale=st.sampled_from(Look),
+        fresh=st.sampled_from(Look),
+    )
+    def be_overtaken(self, task: str, fate: Fate, stale: Look, fresh: Look) -> None:
+        """A process loses its session while an answer is on its way; another takes over; the late answer is nothing."""
+        overtaken: list[tuple[bool, list[Any]]] = []
+
+        async def another_takes_over(node_id: str) -> None:
+            before = self.epoch(node_id)
+            self.cut()
+            await self.runner.__aexit__(None, None, None)
+            self.runner = await self._new_runner()
+            self.world.look, self.world.fates = fresh, []
+            for look_at in (observe_active_nodes, recover_unknown_nodes):
+                self.make_due()
+                await look_at(self.engine, self.runner)
+            overtaken.append((self.epoch(node_id) != before, self.standing()))
+
+        self.world.look, self.world.fates, self.world.meanwhile = stale, [fate], another_takes_over
+        self.make_due()
+        match task:
+            case "dispatch":
+                self.do(dispatch_ready_nodes(self.engine, self.runner, 1))
+            case "observe":
+                self.do(observe_active_nodes(self.engine, self.runner, 1))
+            case "recover":
+                self.do(recover_unknown_nodes(self.engine, self.runner, 4))
+        self.world.fates, self.world.meanwhile = [], None
+        for taken_over, standing in overtaken:
+            assert not taken_over or self.standing() == standing, "a late write changed a node that another had taken"
+
+    def epoch(self, node_id: str) -> int:
+        [(epoch,)] = self.sql("SELECT claim_epoch FROM qtg.movement_request_nodes WHERE id = %s", node_id)
+        return int(epoch)
+
+    def standing(self) -> list[Any]:
+        return self.sql(
+            "SELECT node_key, node_state, state_version, looks, error_code, provider_refs::text, next_look_at "
+            "FROM qtg.movement_request_nodes WHERE request_id = %s ORDER BY node_key",
+            self.request_id,
+        )
+
+    @precondition(lambda self: "FAILED" in self.here)
+    @rule()
+    def retry(self) -> None:
+        """A person has what provably did not happen done again."""
+        standing = self.states()
+        for key, state in standing:
+            if state == "FAILED":
+                try:
+                    self.do(retry_node(self.engine, self.request_id, key, actor="heidi", reason="again"))
+                except Conflict:
+                    assert self.request_state() == "CANCELLED"
 
     @precondition(lambda self: self.here & {*IN_FLIGHT, "COMPLETED", "FAILED"})
     @rule()
@@ -181,11 +251,13 @@ class Days(RuleBasedStateMachine):
     @rule()
     def resume(self) -> None:
         """A person lets a movement go on that still has something to find out."""
-        self.sql(
-            "UPDATE qtg.movement_requests SET request_state = 'EXECUTING' "
-            "WHERE request_state = 'MANUAL_INTERVENTION' AND EXISTS (SELECT 1 FROM qtg.movement_request_nodes "
-            "WHERE node_state IN ('SUBMITTING', 'SUBMITTED', 'OBSERVING', 'UNKNOWN'))"
-        )
+        if self.request_state() == "MANUAL_INTERVENTION":
+            try:
+                self.do(resume_movement(self.engine, self.request_id, actor="heidi", reason="looked at it"))
+            except Conflict:
+                states = {state for _, state in self.states()}
+                assert "FAILED" in states
+                assert not states & IN_FLIGHT
 
     def states(self) -> list[Any]:
         mine = "SELECT node_key, node_state FROM qtg.movement_request_nodes WHERE request_id = %s ORDER BY node_key"
