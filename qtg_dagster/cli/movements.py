@@ -105,6 +105,39 @@ def cancel(request_id: str, actor: str, reason: str) -> None:
     run(work)
 
 
+@movement.command()
+@click.argument("request_id")
+@click.option("--by", "actor", required=True, help="who decides")
+@click.option("--reason", required=True)
+def resume(request_id: str, actor: str, reason: str) -> None:
+    """Let a movement in MANUAL_INTERVENTION go on."""
+
+    async def work(engine: Engine) -> None:
+        from qtg_dagster.engine.interventions import resume_movement
+
+        await resume_movement(engine, request_id, actor=actor, reason=reason)
+        click.echo(f"resumed {request_id}")
+
+    run(work)
+
+
+@movement.command()
+@click.argument("request_id")
+@click.argument("node_key")
+@click.option("--by", "actor", required=True, help="who decides")
+@click.option("--reason", required=True, help="what has changed since it failed")
+def retry(request_id: str, node_key: str, actor: str, reason: str) -> None:
+    """Have the FAILED node NODE_KEY done again, as a new attempt."""
+
+    async def work(engine: Engine) -> None:
+        from qtg_dagster.engine.interventions import retry_node
+
+        await retry_node(engine, request_id, node_key, actor=actor, reason=reason)
+        click.echo(f"retrying {node_key} of {request_id}")
+
+    run(work)
+
+
 @movement.command("complete")
 @click.argument("request_id")
 @click.argument("node_key")

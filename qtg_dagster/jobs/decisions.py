@@ -1,9 +1,11 @@
-"""What people decide, as jobs for the launchpad: approve, reject, cancel, complete a manual step."""
+"""What people decide, as jobs for the launchpad: approve, reject, cancel, resume, retry, complete a manual step."""
 
 import dagster as dg
 from pydantic import Field
 
 from qtg_dagster.composition import Platform
+from qtg_dagster.engine.interventions import resume_movement as resume
+from qtg_dagster.engine.interventions import retry_node as retry
 from qtg_dagster.engine.requests import approve_movement as approve
 from qtg_dagster.engine.requests import cancel_movement as cancel
 from qtg_dagster.engine.requests import complete_manual_node
@@ -28,6 +30,15 @@ class ReasonedDecision(dg.Config):
     request_id: str = Field(description="the movement's id")
     actor: str = Field(min_length=1, description="who decides; goes into the audit trail")
     reason: str = Field(min_length=1, description="why; goes into the audit trail")
+
+
+class Retry(dg.Config):
+    """A failed node that is to be done again."""
+
+    request_id: str = Field(description="the movement's id")
+    node_key: str = Field(description="the FAILED node")
+    actor: str = Field(min_length=1, description="who decides; goes into the audit trail")
+    reason: str = Field(min_length=1, description="what has changed since; goes into the audit trail")
 
 
 class ManualStep(dg.Config):
@@ -61,6 +72,22 @@ async def cancel_one(context: dg.OpExecutionContext, config: ReasonedDecision, p
     with shown_in_the_ui():
         async with platform.open() as parts:
             await cancel(parts.engine, config.request_id, actor=config.actor, reason=config.reason)
+            await show_movement(context, parts, config.request_id)
+
+
+@dg.op(name="resume", out=dg.Out(dg.Nothing), description="Let a movement in MANUAL_INTERVENTION go on.")
+async def resume_one(context: dg.OpExecutionContext, config: ReasonedDecision, platform: PlatformResource) -> None:
+    with shown_in_the_ui():
+        async with platform.open() as parts:
+            await resume(parts.engine, config.request_id, actor=config.actor, reason=config.reason)
+            await show_movement(context, parts, config.request_id)
+
+
+@dg.op(name="retry", out=dg.Out(dg.Nothing), description="Have a FAILED node done again, as a new attempt.")
+async def retry_one(context: dg.OpExecutionContext, config: Retry, platform: PlatformResource) -> None:
+    with shown_in_the_ui():
+        async with platform.open() as parts:
+            await retry(parts.engine, config.request_id, config.node_key, actor=config.actor, reason=config.reason)
             await show_movement(context, parts, config.request_id)
 
 
@@ -110,9 +137,26 @@ def cancel_movement() -> None:
     cancel_one()
 
 
+@dg.job(executor_def=dg.in_process_executor, description=resume_one.description)
+def resume_movement() -> None:
+    resume_one()
+
+
+@dg.job(executor_def=dg.in_process_executor, description=retry_one.description)
+def retry_node() -> None:
+    retry_one()
+
+
 @dg.job(executor_def=dg.in_process_executor, description=complete_one.description)
 def complete_manual_step() -> None:
     complete_one()
 
 
-decision_jobs = (approve_movement, reject_movement, cancel_movement, complete_manual_step)
+decision_jobs = (
+    approve_movement,
+    reject_movement,
+    cancel_movement,
+    resume_movement,
+    retry_node,
+    complete_manual_step,
+)

@@ -36,6 +36,8 @@ def test_every_name_is_known() -> None:
         "reap_evm_nonces",
         "recover",
         "reject_movement",
+        "resume_movement",
+        "retry_node",
     ]
     assert sorted(sensor.name for sensor in found.sensor_defs) == [
         "movements_finished",

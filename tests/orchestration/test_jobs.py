@@ -100,6 +100,32 @@ def test_refusing_and_cancelling_end_a_movement(
     assert metadata(result)["request state"] == state
 
 
+def test_a_movement_that_has_not_stopped_is_neither_resumed_nor_retried(
+    launch: Launch, created: str, failure: Shown
+) -> None:
+    who = {"request_id": created, "actor": "grace", "reason": "go on"}
+    resumed = failure(launch("resume_movement", "resume", **who))
+    assert resumed.metadata["error"].value == "Conflict"
+    retried = failure(launch("retry_node", "retry", node_key="move", **who))
+    assert retried.metadata["error"].value == "Conflict"
+
+
+def test_a_failed_node_is_retried(launch: Launch, approved: str, metadata: Shown, rows: Rows) -> None:
+    rows(
+        "WITH step AS (INSERT INTO qtg.movement_node_steps (request_node_id, attempt_no, step_kind, facts) "
+        "SELECT id, 0, 'refused', '{}' FROM qtg.movement_request_nodes WHERE node_key = 'move' "
+        "RETURNING id, request_node_id) "
+        "UPDATE qtg.movement_request_nodes n SET node_state = 'FAILED', evidence_step_id = step.id "
+        "FROM step WHERE n.id = step.request_node_id RETURNING n.id"
+    )
+    rows("UPDATE qtg.movement_requests SET request_state = 'FAILED' RETURNING id")
+    shown = metadata(
+        launch("retry_node", "retry", request_id=approved, node_key="move", actor="grace", reason="limit raised")
+    )
+    assert shown["request state"] == "EXECUTING"
+    assert "move  READY" in shown["nodes"]
+
+
 def test_a_manual_step_is_completed_with_a_note(launch: Launch, plan: Plan, metadata: Shown) -> None:
     manual = {"node_key": "manual_look", "node_kind": "manual", "action_type": "look"}
     document = plan.model_dump(mode="json") | {"template_key": "looked_at"}
