@@ -16,11 +16,11 @@ import structlog
 
 from qtg_dagster.domain.errors import StaleClaim
 from qtg_dagster.store.database import Database
+from qtg_dagster.store.schema.views import RUNNER_LOCK_CLASS
 
 log = structlog.get_logger("qtg.store")
 
-#: First key of the two-key advisory locks; the claim statements look for the same number in pg_locks.
-RUNNER_LOCK_CLASS = 5329991
+#: First key of the locks of drain slots.
 SLOT_LOCK_CLASS = 5329992
 
 

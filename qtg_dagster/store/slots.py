@@ -14,10 +14,7 @@ _STATE = text("""
     SELECT count(*) FILTER (WHERE l.granted) AS holders, count(*) FILTER (WHERE NOT l.granted) AS waiters,
            (SELECT extract(epoch FROM now() - max(started_at)) FROM qtg.runners r
             WHERE r.kind = :kind AND r.ended_at IS NULL AND r.network_class = :network_class
-              AND EXISTS (SELECT 1 FROM pg_locks h
-                          WHERE h.locktype = 'advisory' AND h.classid = 5329991 AND h.objsubid = 2 AND h.granted
-                            AND h.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-                            AND h.objid::bigint = r.id)) AS youngest_age
+              AND r.id IN (SELECT runner_id FROM qtg.live_runners)) AS youngest_age
     FROM pg_locks l
     WHERE l.locktype = 'advisory' AND l.classid = :lock_class AND l.objid::bigint = :slot AND l.objsubid = 2
       AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())

@@ -1,6 +1,6 @@
 """The tables, declared once; migrations are checked against them."""
 
-from qtg_dagster.store.schema import balances, evm, journal, movements, outboxes, plans, registries, triggers
+from qtg_dagster.store.schema import balances, evm, journal, movements, outboxes, plans, registries, triggers, views
 from qtg_dagster.store.schema.base import SCHEMA, metadata
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "plans",
     "registries",
     "triggers",
+    "views",
 ]

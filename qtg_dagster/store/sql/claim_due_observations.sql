@@ -1,9 +1,6 @@
 -- Claim up to :batch SUBMITTED or OBSERVING nodes that are due, oldest movement first.
 WITH live AS MATERIALIZED (
-    SELECT objid::bigint AS runner_id
-    FROM pg_locks
-    WHERE locktype = 'advisory' AND classid = 5329991 AND objsubid = 2 AND granted
-      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    SELECT runner_id FROM qtg.live_runners
 ),
 candidates AS (
     SELECT n.id

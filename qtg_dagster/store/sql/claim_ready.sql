@@ -2,10 +2,7 @@
 -- node has FAILED: what is in flight there settles, nothing new begins.
 -- The unlocked list is a hint; the locked pick repeats every condition. Row locks end with this statement.
 WITH live AS MATERIALIZED (
-    SELECT objid::bigint AS runner_id
-    FROM pg_locks
-    WHERE locktype = 'advisory' AND classid = 5329991 AND objsubid = 2 AND granted
-      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    SELECT runner_id FROM qtg.live_runners
 ),
 candidates AS (
     SELECT n.id, n.serialization_key, n.request_created_at

@@ -1,10 +1,7 @@
 -- Claim up to :batch nodes of one recovery arm: UNKNOWN and due, or SUBMITTING past the lane's grace with no live
 -- claimant. Longest untouched first. :graces is a JSON object, executor key -> seconds.
 WITH live AS MATERIALIZED (
-    SELECT objid::bigint AS runner_id
-    FROM pg_locks
-    WHERE locktype = 'advisory' AND classid = 5329991 AND objsubid = 2 AND granted
-      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    SELECT runner_id FROM qtg.live_runners
 ),
 candidates AS (
     SELECT n.id

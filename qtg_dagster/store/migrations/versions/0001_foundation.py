@@ -371,9 +371,17 @@ def upgrade() -> None:
     op.create_index('uq_evm_nonce_reservation_attempt', 'evm_nonce_reservation', ['request_node_id', 'attempt_no'], unique=True, schema='qtg', postgresql_where=sa.text("reservation_state <> 'RELEASED'"))
     op.create_index('uq_evm_nonce_reservation_live', 'evm_nonce_reservation', ['chain', 'sender', 'nonce'], unique=True, schema='qtg', postgresql_where=sa.text("reservation_state <> 'RELEASED'"))
     op.create_foreign_key('fk_movement_request_nodes_evidence_step_id_movement_node_steps', 'movement_request_nodes', 'movement_node_steps', ['evidence_step_id'], ['id'], source_schema='qtg', referent_schema='qtg')
+    op.execute(sa.text(LIVE_RUNNERS.replace('::', r'\:\:')))
     for guard in GUARDS:
         op.execute(sa.text(guard.replace(':', r'\:')))
 
+
+# Frozen texts as they were at this revision; a later change brings its own.
+LIVE_RUNNERS = """CREATE VIEW qtg.live_runners AS
+SELECT objid::bigint AS runner_id
+FROM pg_locks
+WHERE locktype = 'advisory' AND classid = 5329991 AND objsubid = 2 AND granted
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
 
 # Frozen text of the guards as they were at this revision; a later change of moves brings its own.
 GUARDS = [
