@@ -19,6 +19,7 @@ from qtg_dagster.host.environment import shared_environment
 from qtg_dagster.host.paths import project_root
 from qtg_dagster.host.ports import remembered_port
 from qtg_dagster.host.postgres import EmbeddedPostgres
+from qtg_dagster.host.postgres_watch import PostgresWatch
 from qtg_dagster.host.readiness import answers_http, daemon_beats, serves_code
 from qtg_dagster.host.supervisor import ProcessSpec, StopAsked, Supervisor
 from qtg_dagster.settings import Settings
@@ -69,7 +70,10 @@ class Stack:
                 if guest is not None:
                     guest.begin()
                     leaving.callback(guest.end)
-                supervisor.watch(until=guest.wants_to_leave if guest else lambda: False)
+                supervisor.watch(
+                    until=guest.wants_to_leave if guest else lambda: False,
+                    also=PostgresWatch(server, self.say).look if server is not None else lambda: None,
+                )
             finally:
                 leaving.close()
                 supervisor.stop_all()

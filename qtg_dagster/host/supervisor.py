@@ -120,11 +120,15 @@ class Supervisor:
         if code != 0:
             raise ConfigurationError(f"{name} ended with {code}.{self._tail(child)}")
 
-    def watch(self, until: Callable[[], bool] = lambda: False) -> None:
-        """Start again whatever dies, after a growing pause, until told; raises `StopAsked` when it is time to stop."""
+    def watch(self, until: Callable[[], bool] = lambda: False, also: Callable[[], None] = lambda: None) -> None:
+        """Start again whatever dies, after a growing pause, until told; `also` is called at every turn.
+
+        Raises `StopAsked` when it is time to stop.
+        """
         due: dict[str, float] = {}
         while not until():
             self._tick()
+            also()
             for group in self._groups:
                 for place, child in enumerate(group):
                     if child.process.poll() is None:

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from qtg_dagster.domain.errors import ConfigurationError
-from qtg_dagster.host import postgres_binaries
+from qtg_dagster.host import postgres_binaries, postgres_watch
 from qtg_dagster.host.postgres import EmbeddedPostgres
 from qtg_dagster.host.processes import started_at
 
@@ -93,6 +93,22 @@ def test_it_starts_right_after_kill_9_and_keeps_what_was_committed(home: Path) -
                 assert connection.execute("SELECT number FROM kept").fetchone() == (7,)
     finally:
         server.destroy()
+
+
+def test_the_watch_brings_a_killed_server_back_and_says_so(
+    server_in: MakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_watch, "LOOK_SECONDS", 0.0)
+    said: list[str] = []
+    server = server_in()
+    server.start()
+    watch = postgres_watch.PostgresWatch(server, said.append)
+    watch.look()
+    assert said == []
+    os.kill(postmaster_pid(server), signal.SIGKILL)
+    watch.look()
+    assert server.is_alive()
+    assert said == ["postgresql does not answer, starting it again", "postgresql is ready again"]
 
 
 def test_a_foreign_process_named_by_a_stale_pid_file_is_never_signalled(server_in: MakeServer) -> None:
