@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from qtg_dagster.domain.plans import NodeKind, Plan
 from qtg_dagster.domain.states import (
-    IN_FLIGHT_NODE_STATES,
     SETTLED_NODE_STATES,
+    UNSETTLED_NODE_STATES,
     NodeState,
     RequestState,
 )
@@ -49,10 +49,7 @@ def derive_request_state(plan: Plan, states: NodeStates) -> RequestState | None:
     if (failed or unknown) and effect_done:
         return RequestState.MANUAL_INTERVENTION
     if failed:
-        in_flight = any(
-            node.has_side_effect and states[node.node_key] in IN_FLIGHT_NODE_STATES | {NodeState.UNKNOWN}
-            for node in plan.nodes
-        )
+        in_flight = any(node.has_side_effect and states[node.node_key] in UNSETTLED_NODE_STATES for node in plan.nodes)
         # Nobody is told FAILED while another branch may have moved money: wait until it is settled.
         return None if in_flight else RequestState.FAILED
     if _waits_for_a_person(plan, states):
@@ -62,7 +59,7 @@ def derive_request_state(plan: Plan, states: NodeStates) -> RequestState | None:
 
 def _waits_for_a_person(plan: Plan, states: NodeStates) -> bool:
     ready = [node for node in plan.nodes if states[node.node_key] is NodeState.READY]
-    busy = any(state in IN_FLIGHT_NODE_STATES or state is NodeState.UNKNOWN for state in states.values())
+    busy = any(state in UNSETTLED_NODE_STATES for state in states.values())
     return bool(ready) and not busy and all(node.node_kind is NodeKind.MANUAL for node in ready)
 
 

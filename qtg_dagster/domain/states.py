@@ -79,6 +79,8 @@ INITIAL_REQUEST_STATE = R.PENDING_APPROVAL
 SETTLED_NODE_STATES = frozenset({N.COMPLETED, N.SKIPPED})
 #: The provider may be working on it right now.
 IN_FLIGHT_NODE_STATES = frozenset({N.SUBMITTING, N.SUBMITTED, N.OBSERVING})
+#: It may have taken effect, or still may.
+UNSETTLED_NODE_STATES = IN_FLIGHT_NODE_STATES | {N.UNKNOWN}
 #: States that need an evidence row: the promise of the whole system.
 EVIDENCED_NODE_STATES = frozenset({N.COMPLETED, N.FAILED})
 #: Requests that a drain may start nodes of.

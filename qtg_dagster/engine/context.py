@@ -68,12 +68,13 @@ def check_limits(work: Work, config: dict[str, Any], inventory: Inventory) -> No
     """Raise `RiskControlViolated` when a node, with its references resolved, would leave the template's limits.
 
     Checked again here because `$ref` values are known only now: what an earlier node reported must not carry an
-    amount or a destination past the limits.
+    amount or a destination past the limits. An amount without an asset cannot be judged and is refused too, with
+    `InvalidInput`.
     """
     controls = work.plan.risk_controls
     where = f"nodes.{work.node.node_key}.config"
-    if "amount" in config and "asset" in config and work.node.has_side_effect:
-        asset = inventory.asset(str(config["asset"]), field=f"{where}.asset")
+    if "amount" in config and work.node.has_side_effect:
+        asset = inventory.asset(str(config.get("asset", "")), field=f"{where}.asset")
         amount = Amount.parse(asset, str(config["amount"]), field=f"{where}.amount")
         check_amount(controls, amount, field=f"{where}.amount")
     if "destination" in config:

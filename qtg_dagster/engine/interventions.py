@@ -5,12 +5,12 @@ from __future__ import annotations
 from qtg_dagster.domain.errors import Conflict, NotFound
 from qtg_dagster.domain.journal import StepKind
 from qtg_dagster.domain.progress import derive_request_state
-from qtg_dagster.domain.states import FINAL_REQUEST_STATES, IN_FLIGHT_NODE_STATES, NodeState, RequestState
+from qtg_dagster.domain.states import FINAL_REQUEST_STATES, UNSETTLED_NODE_STATES, NodeState, RequestState
+from qtg_dagster.engine.deeds import audit_deed
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.store.database import Transaction
 from qtg_dagster.store.requests import (
     LockedRequest,
-    audit,
     lock_request,
     move_nodes,
     set_request_state,
@@ -19,7 +19,6 @@ from qtg_dagster.store.requests import (
 )
 
 _STOPPED = frozenset({RequestState.FAILED, RequestState.MANUAL_INTERVENTION})
-_UNSETTLED = IN_FLIGHT_NODE_STATES | {NodeState.UNKNOWN}
 
 
 async def resume_movement(
@@ -35,12 +34,12 @@ async def resume_movement(
         if request.request_state is not RequestState.MANUAL_INTERVENTION:
             raise Conflict(f"movement {request_id} is {request.request_state}, not MANUAL_INTERVENTION")
         failed = _nodes_in(request, frozenset({NodeState.FAILED}))
-        if failed and not _nodes_in(request, _UNSETTLED):
+        if failed and not _nodes_in(request, UNSETTLED_NODE_STATES):
             raise Conflict(
                 f"movement {request_id} cannot go on while {', '.join(failed)} is FAILED; retry it, or cancel"
             )
         await _go_on(tx, request)
-        await _audit(tx, engine, actor, "resume", request, {"reason": reason})
+        await audit_deed(tx, engine, actor, "resume", request.request_id, {"reason": reason})
 
 
 async def retry_node(
@@ -77,7 +76,7 @@ async def retry_node(
         still = derive_request_state(after.stored.plan, after.node_states)
         if after.request_state in _STOPPED and still not in _STOPPED:
             await _go_on(tx, after)
-        await _audit(tx, engine, actor, "retry", request, {"node_key": node_key, "reason": reason})
+        await audit_deed(tx, engine, actor, "retry", request.request_id, {"node_key": node_key, "reason": reason})
 
 
 async def _go_on(tx: Transaction, request: LockedRequest) -> None:
@@ -92,16 +91,3 @@ async def _go_on(tx: Transaction, request: LockedRequest) -> None:
 
 def _nodes_in(request: LockedRequest, states: frozenset[NodeState]) -> list[str]:
     return [key for key, state in request.node_states.items() if state in states]
-
-
-async def _audit(
-    tx: Transaction, engine: Engine, actor: str, action: str, request: LockedRequest, details: dict[str, str]
-) -> None:
-    await audit(
-        tx,
-        network_class=engine.settings.network_class,
-        actor=actor,
-        action=action,
-        subject_id=request.request_id,
-        details=details,
-    )

@@ -9,7 +9,14 @@ from qtg_dagster.domain.errors import ApprovalExpired, Conflict, InvalidInput, N
 from qtg_dagster.domain.journal import StepKind
 from qtg_dagster.domain.plans import NodeKind, Plan, approval_digest, compiled_plan_hash
 from qtg_dagster.domain.progress import advance_after_completion
-from qtg_dagster.domain.states import FINAL_REQUEST_STATES, REQUEST_MOVES, NodeState, RequestState
+from qtg_dagster.domain.states import (
+    FINAL_REQUEST_STATES,
+    REQUEST_MOVES,
+    UNSETTLED_NODE_STATES,
+    NodeState,
+    RequestState,
+)
+from qtg_dagster.engine.deeds import audit_deed
 from qtg_dagster.engine.orders import (
     MovementOrder,
     MovementReceipt,
@@ -26,7 +33,6 @@ from qtg_dagster.store.requests import (
     LockedRequest,
     NewRequest,
     advance_frontier,
-    audit,
     down_bindings,
     insert_approval,
     insert_request,
@@ -35,8 +41,6 @@ from qtg_dagster.store.requests import (
     set_request_state,
 )
 from qtg_dagster.store.templates import StoredPlan, publish_plan, require_plan
-
-_STARTED = frozenset({NodeState.SUBMITTING, NodeState.SUBMITTED, NodeState.OBSERVING, NodeState.UNKNOWN})
 
 
 async def publish_template(engine: Engine, plan: Plan, transaction: Transaction | None = None) -> StoredPlan:
@@ -71,7 +75,7 @@ async def create_movement(
                 )
         else:
             details = {"compiled_plan_hash": new.compiled_plan_hash, "intent": dict(new.intent)}
-            await _audit(tx, engine, order.requested_by, "create", request_id, details)
+            await audit_deed(tx, engine, order.requested_by, "create", request_id, details)
         standing = await lock_request(tx, request_id, engine.settings.network_class)
         return MovementReceipt(
             request_id=request_id,
@@ -171,7 +175,7 @@ async def approve_movement(
             approved = await lock_request(tx, request_id, request.network_class)
             await set_request_state(tx, approved, found.request_state)
         details = {"approval_digest": request.approval_digest, "compiled_plan_hash": request.compiled_plan_hash}
-        await _audit(tx, engine, actor, "approve", request.request_id, details)
+        await audit_deed(tx, engine, actor, "approve", request.request_id, details)
         fault_point(FaultPoint.APPROVE)
 
 
@@ -184,7 +188,7 @@ async def reject_movement(
         await insert_approval(tx, request, decision="rejected", actor=actor, reason=reason)
         await _cancel_nodes(tx, request, actor, "rejected")
         await set_request_state(tx, request, RequestState.REJECTED)
-        await _audit(tx, engine, actor, "reject", request.request_id, {"reason": reason})
+        await audit_deed(tx, engine, actor, "reject", request.request_id, {"reason": reason})
 
 
 async def cancel_movement(
@@ -200,13 +204,13 @@ async def cancel_movement(
             raise Conflict(f"movement {request_id} is already {request.request_state}")
         await _cancel_nodes(tx, request, actor, reason)
         request = await lock_request(tx, request_id, engine.settings.network_class)
-        started = [f"{key} {state}" for key, state in request.node_states.items() if state in _STARTED]
+        started = [f"{key} {state}" for key, state in request.node_states.items() if state in UNSETTLED_NODE_STATES]
         if started:
             raise Conflict(
                 f"movement {request_id} cannot be cancelled while {', '.join(started)}; let it settle, then cancel"
             )
         await set_request_state(tx, request, RequestState.CANCELLED)
-        await _audit(tx, engine, actor, "cancel", request.request_id, {"reason": reason})
+        await audit_deed(tx, engine, actor, "cancel", request.request_id, {"reason": reason})
 
 
 async def complete_manual_node(
@@ -246,7 +250,7 @@ async def complete_manual_node(
             refs=provider_refs,
         )
         await _go_on(tx, request, node_key)
-        await _audit(tx, engine, actor, "complete_manual_node", request.request_id, {"node_key": node_key, **facts})
+        await audit_deed(tx, engine, actor, "complete_manual_node", request.request_id, {"node_key": node_key, **facts})
 
 
 async def _go_on(tx: Transaction, request: LockedRequest, node_key: str) -> None:
@@ -283,17 +287,4 @@ async def _cancel_nodes(tx: Transaction, request: LockedRequest, actor: str, rea
     waiting = [k for k, state in request.node_states.items() if state in (NodeState.BLOCKED, NodeState.READY)]
     await move_nodes(
         tx, request, waiting, NodeState.CANCELLED, step_kind=StepKind.OPERATOR, facts={"reason": reason}, actor=actor
-    )
-
-
-async def _audit(
-    tx: Transaction, engine: Engine, actor: str, action: str, request_id: str, details: dict[str, Any]
-) -> None:
-    await audit(
-        tx,
-        network_class=engine.settings.network_class,
-        actor=actor,
-        action=action,
-        subject_id=request_id,
-        details=details,
     )

@@ -38,12 +38,6 @@ class Wakeups:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
-    async def wait(self, timeout_seconds: float) -> None:
-        """Return when woken, or after the timeout."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.event.wait(), timeout_seconds)
-        self.event.clear()
-
     async def _listen(self) -> None:
         while True:
             try:

@@ -161,6 +161,13 @@ async def test_what_an_earlier_node_reported_cannot_carry_a_movement_past_its_li
     await refused(desk, code, "last")
 
 
+async def test_an_amount_without_an_asset_cannot_be_judged_and_is_refused(desk: Desk) -> None:
+    await desk.begin(plan_of(node("first", config={"amount": "5"})))
+    await desk.dispatch()
+    await refused(desk, "INVALID_INPUT")
+    assert desk.provider.calls == []
+
+
 async def test_a_missing_executor_leaves_the_node_for_a_process_that_has_it(desk: Desk) -> None:
     await desk.begin(chain())
     desk.engine.executors._entries.pop("exec.local.move")
