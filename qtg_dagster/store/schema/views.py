@@ -13,7 +13,7 @@ LIVE_RUNNERS = f"""CREATE VIEW qtg.live_runners AS
 SELECT objid::bigint AS runner_id
 FROM pg_locks
 WHERE locktype = 'advisory' AND classid = {RUNNER_LOCK_CLASS} AND objsubid = 2 AND granted
-  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"""  # noqa: S608 - our own constant
 
 _ddl: DDL = DDL(LIVE_RUNNERS)  # type: ignore[no-untyped-call]
 event.listen(metadata, "after_create", _ddl)
