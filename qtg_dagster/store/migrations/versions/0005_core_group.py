@@ -1,0 +1,10 @@
+"""The core group: when its workers died, and whether it stands still."""
+
+revision = '0005'
+down_revision = '0004'
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    pass
