@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from qtg_dagster.engine.parts import Engine
+from qtg_dagster.store.audit import audit
 from qtg_dagster.store.database import Transaction
-from qtg_dagster.store.requests import audit
 
 
 async def audit_deed(

@@ -9,14 +9,8 @@ from qtg_dagster.domain.states import FINAL_REQUEST_STATES, UNSETTLED_NODE_STATE
 from qtg_dagster.engine.deeds import audit_deed
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.store.database import Transaction
-from qtg_dagster.store.requests import (
-    LockedRequest,
-    lock_request,
-    move_nodes,
-    set_request_state,
-    unproven_attempts,
-    wake,
-)
+from qtg_dagster.store.decided import move_nodes, unproven_attempts, wake
+from qtg_dagster.store.requests import LockedRequest, lock_request, set_request_state
 
 _STOPPED = frozenset({RequestState.FAILED, RequestState.MANUAL_INTERVENTION})
 

@@ -28,16 +28,15 @@ from qtg_dagster.engine.orders import (
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.executors.contract import serialization_key
 from qtg_dagster.faults import FaultPoint, fault_point
+from qtg_dagster.store.approvals import down_bindings, insert_approval
 from qtg_dagster.store.database import Transaction
+from qtg_dagster.store.decided import move_nodes
 from qtg_dagster.store.requests import (
     LockedRequest,
     NewRequest,
     advance_frontier,
-    down_bindings,
-    insert_approval,
     insert_request,
     lock_request,
-    move_nodes,
     set_request_state,
 )
 from qtg_dagster.store.templates import StoredPlan, publish_plan, require_plan

@@ -1,4 +1,4 @@
-"""Movement requests: stored, locked and decided on by people. The drains' writes are in `moves`."""
+"""Movement requests: stored, locked, and moved as a whole. The drains' writes are in `moves`, people's in `decided`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from sqlalchemy import insert, text
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from qtg_dagster.domain.errors import NotFound
-from qtg_dagster.domain.journal import CallbackEvent, StepKind
-from qtg_dagster.domain.redaction import redact
+from qtg_dagster.domain.journal import CallbackEvent
 from qtg_dagster.domain.states import (
     FINAL_REQUEST_STATES,
     NodeState,
@@ -21,8 +20,7 @@ from qtg_dagster.domain.states import (
     check_request_move,
 )
 from qtg_dagster.store.database import Transaction
-from qtg_dagster.store.schema.movements import movement_approvals, movement_request_nodes, movement_requests
-from qtg_dagster.store.schema.outboxes import audit_outbox
+from qtg_dagster.store.schema.movements import movement_request_nodes, movement_requests
 from qtg_dagster.store.statements import as_json, statement
 from qtg_dagster.store.templates import StoredPlan, require_plan
 
@@ -44,34 +42,6 @@ _SET_STATE = text("""
         approved_at = CASE WHEN :state = 'APPROVED' THEN now() ELSE approved_at END,
         finished_at = CASE WHEN CAST(:finished AS boolean) THEN now() ELSE finished_at END
     WHERE id = CAST(:request_id AS uuid)
-""")
-_MOVE_NODES = text("""
-    WITH chosen AS (
-        SELECT id, node_state, nextval('qtg.movement_node_steps_id_seq') AS step_id
-        FROM qtg.movement_request_nodes
-        WHERE request_id = CAST(:request_id AS uuid) AND node_key = ANY (CAST(:keys AS text[]))
-        FOR NO KEY UPDATE
-    ),
-    moved AS (
-        UPDATE qtg.movement_request_nodes n
-        SET node_state = CAST(:state AS text), next_look_at = NULL, runner_id = NULL, in_flight_key = NULL,
-            provider_refs = n.provider_refs || CAST(:refs AS jsonb),
-            claim_epoch = n.claim_epoch + 1,
-            evidence_step_id = CASE WHEN CAST(:state AS text) IN ('COMPLETED', 'FAILED') THEN chosen.step_id
-                                    ELSE n.evidence_step_id END,
-            completed_at = CASE WHEN CAST(:state AS text) = 'COMPLETED' THEN now() ELSE n.completed_at END
-        FROM chosen
-        WHERE n.id = chosen.id
-        RETURNING n.id, n.node_key, n.attempt_no, chosen.step_id, chosen.node_state AS from_state
-    ),
-    journal AS (
-        INSERT INTO qtg.movement_node_steps
-            (id, request_node_id, attempt_no, step_kind, from_state, to_state, facts, actor)
-        SELECT step_id, id, attempt_no, :step_kind, from_state, CAST(:state AS text), CAST(:facts AS jsonb),
-               CAST(:actor AS text)
-        FROM moved
-    )
-    SELECT node_key FROM moved
 """)
 
 
@@ -220,111 +190,6 @@ async def advance_frontier(
         {"request_id": request.request_id, "frontier": list(frontier)},
     )
     await _tell(transaction, request, CallbackEvent.FRONTIER_ADVANCED, {"node_key": after, "frontier": list(frontier)})
-
-
-async def move_nodes(
-    transaction: Transaction,
-    request: LockedRequest,
-    keys: Sequence[str],
-    state: NodeState,
-    *,
-    step_kind: StepKind,
-    facts: Mapping[str, Any],
-    actor: str | None = None,
-    refs: Mapping[str, Any] | None = None,
-) -> None:
-    """Move nodes of a locked movement by a person's decision or as its consequence; the journal says which."""
-    if not keys:
-        return
-    await transaction.execute(
-        _MOVE_NODES,
-        {
-            "request_id": request.request_id,
-            "keys": list(keys),
-            "state": state,
-            "step_kind": step_kind,
-            "facts": as_json(redact(dict(facts))),
-            "actor": actor,
-            "refs": as_json(dict(refs or {})),
-        },
-    )
-    if state is NodeState.READY:
-        await wake(transaction, "dispatch")
-
-
-async def wake(transaction: Transaction, *kinds: str) -> None:
-    """Let the drains of these kinds look at once when this transaction commits."""
-    for kind in kinds:
-        await transaction.execute(text("SELECT pg_notify('qtg_wake', :kind)"), {"kind": kind})
-
-
-async def unproven_attempts(transaction: Transaction, request: LockedRequest, node_key: str) -> list[tuple[int, str]]:
-    """Attempts of a node that are not proven to have had no effect: their numbers and outcomes so far."""
-    rows = await transaction.execute(
-        text("""
-            SELECT a.attempt_no, coalesce(a.outcome, 'not known') AS outcome
-            FROM qtg.movement_node_attempts a JOIN qtg.movement_request_nodes n ON n.id = a.request_node_id
-            WHERE n.request_id = CAST(:request_id AS uuid) AND n.node_key = :node_key
-              AND coalesce(a.outcome, '') NOT IN ('NOT_SENT', 'REJECTED', 'FAILED')
-            ORDER BY a.attempt_no
-        """),
-        {"request_id": request.request_id, "node_key": node_key},
-    )
-    return [(row.attempt_no, row.outcome) for row in rows]
-
-
-async def insert_approval(
-    transaction: Transaction, request: LockedRequest, *, decision: str, actor: str, reason: str
-) -> None:
-    """Record a decision with exactly what was decided on."""
-    await transaction.execute(
-        insert(movement_approvals).values(
-            request_id=request.request_id,
-            decision=decision,
-            actor=actor,
-            reason=reason,
-            compiled_plan_hash=request.compiled_plan_hash,
-            approval_digest=request.approval_digest,
-        )
-    )
-
-
-async def audit(
-    transaction: Transaction,
-    *,
-    network_class: str,
-    actor: str,
-    action: str,
-    subject_id: str,
-    details: Mapping[str, Any],
-) -> None:
-    """Write who did what, in the transaction of the deed."""
-    await transaction.execute(
-        insert(audit_outbox).values(
-            network_class=network_class,
-            actor=actor,
-            action=action,
-            subject_type="movement_request",
-            subject_id=subject_id,
-            details=redact(dict(details)),
-        )
-    )
-
-
-async def down_bindings(transaction: Transaction, network_class: str, bindings: Mapping[str, str]) -> list[str]:
-    """Keys among the bindings' executors and signers whose last known health is `down`."""
-    rows = await transaction.execute(
-        text("""
-            SELECT key FROM (
-                SELECT executor_key AS key, network_class, health_state FROM qtg.executor_registry
-                UNION ALL
-                SELECT signer_key, network_class, health_state FROM qtg.signer_registry
-            ) AS entry
-            WHERE network_class = :network_class AND health_state = 'down' AND key = ANY (CAST(:keys AS text[]))
-        """),
-        {"network_class": network_class, "keys": sorted(set(bindings.values()))},
-    )
-    return sorted(rows.scalars())
 
 
 async def _tell(
