@@ -1,6 +1,8 @@
 """Named places where a crash test may kill, raise or hang; nothing at all when not armed.
 
-Armed by the environment: `QTG_FAULT=boundary:action[:nth]`, e.g. `QTG_FAULT=submit_bytes_sent:kill:2`.
+Armed by the environment: `QTG_FAULT=boundary:action[:nth]`, e.g. `QTG_FAULT=submit_bytes_sent:kill:2`. The action is
+`kill` (SIGKILL), `raise` (FaultInjected) or `hang` (the process stops until somebody continues it). With
+`QTG_FAULT_MARK` naming a file, a line is durably appended there before a point acts: coverage is counted, not assumed.
 """
 
 from __future__ import annotations
@@ -44,15 +46,24 @@ class FaultInjected(Exception):
     """Raised by an armed fault point."""
 
 
+class FaultAction(StrEnum):
+    """What an armed fault point does."""
+
+    KILL = "kill"
+    RAISE = "raise"
+    HANG = "hang"
+
+
 class _Armed:
     """One fault point that is to act at its nth passing."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, mark: str = "") -> None:
         point, _, rest = text.partition(":")
         action, _, nth = rest.partition(":")
         self.point = FaultPoint(point)
-        self.action = action
+        self.action = FaultAction(action)
         self.left = int(nth or "1")
+        self._mark = mark
         self._lock = threading.Lock()
 
     def passes(self, point: FaultPoint) -> bool:
@@ -62,18 +73,40 @@ class _Armed:
             self.left -= 1
             return self.left == 0
 
+    def mark(self) -> None:
+        """Leave proof that the point was reached, before it acts."""
+        if not self._mark:
+            return
+        descriptor = os.open(self._mark, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.write(descriptor, f"{self.point} {self.action} {os.getpid()} {time.time():.6f}\n".encode())
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
-_spec = os.environ.get("QTG_FAULT", "")
-_armed = _Armed(_spec) if _spec else None
+
+def _read(spec: str, mark: str) -> _Armed | None:
+    return _Armed(spec, mark) if spec else None
+
+
+_armed = _read(os.environ.get("QTG_FAULT", ""), os.environ.get("QTG_FAULT_MARK", ""))
+
+
+def arm(spec: str, mark: str = "") -> None:
+    """Arm as the environment would, for a process that was forked after this module was read; empty disarms."""
+    global _armed  # noqa: PLW0603 - the one switch of this module
+    _armed = _read(spec, mark)
 
 
 def fault_point(point: FaultPoint) -> None:
     """Pass a named boundary; acts only when this process was started with it armed."""
     if _armed is None or not _armed.passes(point):
         return
-    if _armed.action == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
-    elif _armed.action == "hang":
-        time.sleep(float(os.environ.get("QTG_FAULT_HANG_SECONDS", "3600")))
-    else:
-        raise FaultInjected(point.value)
+    _armed.mark()
+    match _armed.action:
+        case FaultAction.KILL:
+            os.kill(os.getpid(), signal.SIGKILL)
+        case FaultAction.HANG:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        case FaultAction.RAISE:
+            raise FaultInjected(point.value)

@@ -1,0 +1,85 @@
+"""Which cells there are: boundaries x lanes x actions, and why a boundary does not concern a lane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from qtg_dagster.faults import FaultAction, FaultPoint
+
+P = FaultPoint
+
+
+class Lane(StrEnum):
+    """Where money moves, or is looked for. DESK is what no executor takes part in."""
+
+    BANK = "bank"
+    CEX_WITHDRAWAL = "cex_withdrawal"
+    CEX_DEPOSIT = "cex_deposit"
+    EVM_TRANSFER = "evm_transfer"
+    EVM_OBSERVE = "evm_observe"
+    DESK = "desk"
+
+
+#: Lanes that need the sandbox's chain and exchange; they share one treasury, so one such cell runs at a time.
+WORLD_LANES = frozenset({Lane.CEX_WITHDRAWAL, Lane.CEX_DEPOSIT, Lane.EVM_TRANSFER, Lane.EVM_OBSERVE})
+
+_LATER = "part arrives later"
+_PEOPLE = "no lane takes part in it; see the lane desk"
+_NO_SIGNER = "the venue's key signs requests, not a signer of ours"
+_READS_ONLY = "only reads, so nothing is signed or sent"
+_NO_NONCE = "has no nonces"
+_ONLY_DESK = "an executor's work; see the other lanes"
+_DESK_POINTS = frozenset({P.APPROVE, P.CYCLE_INSERT})
+_LATER_POINTS = frozenset({P.EXPIRE, P.CALLBACK_CLAIM, P.CALLBACK_SENT_UNSAVED, P.AUDIT_PROMOTE})
+_NONCE_POINTS = frozenset({P.NONCE_RESERVE, P.NONCE_RELEASE})
+
+_NOT: dict[Lane, dict[FaultPoint, str]] = {
+    Lane.BANK: dict.fromkeys(_NONCE_POINTS, _NO_NONCE),
+    Lane.CEX_WITHDRAWAL: {P.BEFORE_SIGN: _NO_SIGNER, **dict.fromkeys(_NONCE_POINTS, _NO_NONCE)},
+    Lane.CEX_DEPOSIT: {
+        P.BEFORE_SIGN: _READS_ONLY,
+        P.SUBMIT_BYTES_SENT: _READS_ONLY,
+        **dict.fromkeys(_NONCE_POINTS, _READS_ONLY),
+    },
+    Lane.EVM_TRANSFER: {},
+    Lane.EVM_OBSERVE: {
+        P.BEFORE_SIGN: _READS_ONLY,
+        P.SUBMIT_BYTES_SENT: _READS_ONLY,
+        **dict.fromkeys(_NONCE_POINTS, _READS_ONLY),
+    },
+}
+
+
+def why_not(lane: Lane, point: FaultPoint) -> str | None:
+    """Why the boundary does not concern the lane; None when it does."""
+    if point in _LATER_POINTS:
+        return _LATER
+    if lane is Lane.DESK:
+        return None if point in _DESK_POINTS else _ONLY_DESK
+    if point in _DESK_POINTS:
+        return _PEOPLE
+    return _NOT[lane].get(point)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One case: what happens to a worker at one boundary of one lane."""
+
+    lane: Lane
+    point: FaultPoint
+    action: FaultAction
+
+    def __str__(self) -> str:
+        return f"{self.lane}/{self.point}/{self.action}"
+
+
+def all_cells() -> tuple[Cell, ...]:
+    """Every applicable cell, in the order of the programme."""
+    return tuple(
+        Cell(lane, point, action)
+        for lane in Lane
+        for point in FaultPoint
+        for action in FaultAction
+        if why_not(lane, point) is None
+    )
