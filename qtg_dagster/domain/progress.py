@@ -25,13 +25,21 @@ class Advance:
 
 
 def newly_ready(plan: Plan, states: NodeStates) -> tuple[str, ...]:
-    """Keys of BLOCKED nodes whose every predecessor is COMPLETED or SKIPPED, in plan order."""
+    """Keys of BLOCKED nodes with everything before them COMPLETED or SKIPPED, in plan order.
+
+    A node that was skipped before its turn holds its successors back for as long as its predecessors do.
+    """
     predecessors = plan.predecessors()
+
+    def settled(key: str) -> bool:
+        if states[key] is NodeState.SKIPPED:
+            return all(settled(before) for before in predecessors[key])
+        return states[key] in SETTLED_NODE_STATES
+
     return tuple(
         node.node_key
         for node in plan.nodes
-        if states[node.node_key] is NodeState.BLOCKED
-        and all(states[p] in SETTLED_NODE_STATES for p in predecessors[node.node_key])
+        if states[node.node_key] is NodeState.BLOCKED and all(settled(before) for before in predecessors[node.node_key])
     )
 
 

@@ -1,15 +1,18 @@
-"""What people do about movements that stopped: let them go on, and have a failed node done again."""
+"""What people do about movements that stopped: let them go on, do a failed node again, take a manual step out."""
 
 from __future__ import annotations
 
-from qtg_dagster.domain.errors import Conflict, NotFound
+from qtg_dagster.domain.actions import Action
+from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.journal import StepKind
 from qtg_dagster.domain.progress import derive_request_state
-from qtg_dagster.domain.states import FINAL_REQUEST_STATES, UNSETTLED_NODE_STATES, NodeState, RequestState
+from qtg_dagster.domain.states import NodeState, RequestState
 from qtg_dagster.engine.deeds import audit_deed
 from qtg_dagster.engine.parts import Engine
+from qtg_dagster.engine.permission import lock_for
+from qtg_dagster.engine.requests import go_on_after
 from qtg_dagster.store.database import Transaction
-from qtg_dagster.store.decided import move_nodes, unproven_attempts, wake
+from qtg_dagster.store.decided import move_nodes, wake
 from qtg_dagster.store.requests import LockedRequest, lock_request, set_request_state
 
 _STOPPED = frozenset({RequestState.FAILED, RequestState.MANUAL_INTERVENTION})
@@ -24,14 +27,7 @@ async def resume_movement(
     nothing is left to find out: then only `retry_node` or a cancel leads on.
     """
     async with engine.database.within(transaction) as tx:
-        request = await lock_request(tx, request_id, engine.settings.network_class)
-        if request.request_state is not RequestState.MANUAL_INTERVENTION:
-            raise Conflict(f"movement {request_id} is {request.request_state}, not MANUAL_INTERVENTION")
-        failed = _nodes_in(request, frozenset({NodeState.FAILED}))
-        if failed and not _nodes_in(request, UNSETTLED_NODE_STATES):
-            raise Conflict(
-                f"movement {request_id} cannot go on while {', '.join(failed)} is FAILED; retry it, or cancel"
-            )
+        request = await lock_for(engine, tx, request_id, Action.RESUME)
         await _go_on(tx, request)
         await audit_deed(tx, engine, actor, "resume", request.request_id, {"reason": reason})
 
@@ -45,32 +41,45 @@ async def retry_node(
     a node that is not FAILED, a movement that has ended, or an earlier attempt that could still take effect.
     """
     async with engine.database.within(transaction) as tx:
-        request = await lock_request(tx, request_id, engine.settings.network_class)
-        state = request.node_states.get(node_key)
-        if state is None:
-            raise NotFound(f"movement {request_id} has no node {node_key!r}; it has {', '.join(request.node_states)}")
-        if request.request_state in FINAL_REQUEST_STATES:
-            raise Conflict(f"movement {request_id} is {request.request_state}; order a new one")
-        if state is not NodeState.FAILED:
-            raise Conflict(f"{node_key} is {state}; only a FAILED node is retried")
-        open_attempts = await unproven_attempts(tx, request, node_key)
-        if open_attempts:
-            said = ", ".join(f"attempt {number} is {outcome}" for number, outcome in open_attempts)
-            raise Conflict(f"{node_key} could still take effect: {said}; retrying it might move the money twice")
-        await move_nodes(
-            tx,
-            request,
-            [node_key],
-            NodeState.READY,
-            step_kind=StepKind.OPERATOR,
-            facts={"retry": reason},
-            actor=actor,
-        )
-        after = await lock_request(tx, request_id, engine.settings.network_class)
-        still = derive_request_state(after.stored.plan, after.node_states)
-        if after.request_state in _STOPPED and still not in _STOPPED:
-            await _go_on(tx, after)
+        request = await lock_for(engine, tx, request_id, Action.RETRY, node_key)
+        await make_ready_again(tx, request, node_key, actor=actor, reason=reason)
+        await go_on_if_freed(tx, request)
         await audit_deed(tx, engine, actor, "retry", request.request_id, {"node_key": node_key, "reason": reason})
+
+
+async def skip_node(
+    engine: Engine, request_id: str, node_key: str, *, actor: str, reason: str, transaction: Transaction | None = None
+) -> None:
+    """Take a manual step out of a movement; what waited for it goes on as if it were done.
+
+    A step that is skipped before its turn still keeps the order: what comes after it waits for what came before.
+    Raises `NotFound`; `Conflict` for a node that an executor does, that is neither READY nor BLOCKED, or whose
+    values a later node's config refers to.
+    """
+    if not reason.strip():
+        raise InvalidInput("reason", "is empty", "Say why the step is not needed.")
+    async with engine.database.within(transaction) as tx:
+        request = await lock_for(engine, tx, request_id, Action.SKIP, node_key)
+        facts = {"skipped": reason}
+        await move_nodes(
+            tx, request, [node_key], NodeState.SKIPPED, step_kind=StepKind.OPERATOR, facts=facts, actor=actor
+        )
+        await go_on_after(tx, request, node_key, NodeState.SKIPPED)
+        await audit_deed(tx, engine, actor, "skip", request.request_id, {"node_key": node_key, "reason": reason})
+
+
+async def make_ready_again(tx: Transaction, request: LockedRequest, node_key: str, *, actor: str, reason: str) -> None:
+    """FAILED -> READY, as a person's step in the journal."""
+    facts = {"retry": reason}
+    await move_nodes(tx, request, [node_key], NodeState.READY, step_kind=StepKind.OPERATOR, facts=facts, actor=actor)
+
+
+async def go_on_if_freed(tx: Transaction, request: LockedRequest) -> None:
+    """EXECUTING again, when no node keeps a stopped movement stopped any more."""
+    after = await lock_request(tx, request.request_id, request.network_class)
+    still = derive_request_state(after.stored.plan, after.node_states)
+    if after.request_state in _STOPPED and still not in _STOPPED:
+        await _go_on(tx, after)
 
 
 async def _go_on(tx: Transaction, request: LockedRequest) -> None:
@@ -81,7 +90,3 @@ async def _go_on(tx: Transaction, request: LockedRequest) -> None:
         going = await lock_request(tx, request.request_id, request.network_class)
         await set_request_state(tx, going, derived)
     await wake(tx, "dispatch", "observe", "recover")
-
-
-def _nodes_in(request: LockedRequest, states: frozenset[NodeState]) -> list[str]:
-    return [key for key, state in request.node_states.items() if state in states]

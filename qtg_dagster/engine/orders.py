@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints, ValidationError
 
 from qtg_dagster.domain.amounts import Amount
+from qtg_dagster.domain.canonical import digest
 from qtg_dagster.domain.chains import evm_address
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import Frozen, ParameterSpec, ParameterType, Plan, split_reference
@@ -45,6 +46,10 @@ class MovementOrder(Frozen):
                 field, str(first["msg"]), f"Got {first['input']!r}; correct it and send again."
             ) from None
         return order
+
+    def body_hash(self) -> str:
+        """Identity of what is ordered: under one idempotency key there is only one."""
+        return digest("qtg.order.v1", self.model_dump(mode="json", exclude={"idempotency_key"}))
 
 
 def _refuse_unstorable(order: MovementOrder) -> None:

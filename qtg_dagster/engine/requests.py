@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from qtg_dagster.domain.canonical import digest
-from qtg_dagster.domain.errors import ApprovalExpired, Conflict, InvalidInput, NotFound, PlanDrift
+from qtg_dagster.domain.actions import Action
+from qtg_dagster.domain.errors import Conflict, InvalidInput, PlanDrift
 from qtg_dagster.domain.journal import StepKind
-from qtg_dagster.domain.plans import NodeKind, Plan, approval_digest, compiled_plan_hash
+from qtg_dagster.domain.plans import Plan, approval_digest, compiled_plan_hash
 from qtg_dagster.domain.progress import advance_after_completion
 from qtg_dagster.domain.states import (
-    FINAL_REQUEST_STATES,
     REQUEST_MOVES,
-    UNSETTLED_NODE_STATES,
     NodeState,
     RequestState,
 )
+from qtg_dagster.engine.compiling import compile_order
 from qtg_dagster.engine.deeds import audit_deed
 from qtg_dagster.engine.orders import (
     MovementOrder,
     MovementReceipt,
-    check_static_limits,
-    read_intent,
-    read_parameters,
-    static_config,
 )
 from qtg_dagster.engine.parts import Engine
-from qtg_dagster.executors.contract import serialization_key
+from qtg_dagster.engine.permission import lock_for
 from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.approvals import down_bindings, insert_approval
 from qtg_dagster.store.database import Transaction
 from qtg_dagster.store.decided import move_nodes
 from qtg_dagster.store.requests import (
+    UNSEEN,
     LockedRequest,
-    NewRequest,
     advance_frontier,
+    find_by_key,
     insert_request,
     lock_request,
+    read_request,
     set_request_state,
 )
 from qtg_dagster.store.templates import StoredPlan, publish_plan, require_plan
@@ -64,84 +59,46 @@ async def create_movement(
     returns the movement that stands; another order under the key raises `Conflict`. Nothing is stored on an error.
     """
     async with engine.database.within(transaction) as tx:
-        stored = await require_plan(tx, order.template_key, order.template_version)
-        new = _compile(engine, order, stored)
-        request_id, created, body_hash = await insert_request(tx, new)
-        if not created:
-            if body_hash != new.body_hash:
-                raise Conflict(
-                    f"idempotency_key {order.idempotency_key!r} belongs to movement {request_id} with another content"
-                )
-        else:
-            details = {"compiled_plan_hash": new.compiled_plan_hash, "intent": dict(new.intent)}
-            await audit_deed(tx, engine, order.requested_by, "create", request_id, details)
-        standing = await lock_request(tx, request_id, engine.settings.network_class)
-        return MovementReceipt(
-            request_id=request_id,
-            created=created,
-            template_version=standing.stored.version,
-            compiled_plan_hash=standing.compiled_plan_hash,
-            approval_digest=standing.approval_digest,
-            expires_at=standing.expires_at,
+        # Before the template is looked at: what stands stands, also when the template was tightened or replaced since.
+        standing = await _standing(engine, tx, order)
+        if standing is not None:
+            return standing
+        new = compile_order(engine, order, await require_plan(tx, order.template_key, order.template_version))
+        request_id = await insert_request(tx, new)
+        if request_id is None:
+            standing = await _standing(engine, tx, order)
+            if standing is None:
+                raise Conflict(UNSEEN)
+            return standing
+        details = {"compiled_plan_hash": new.compiled_plan_hash, "intent": dict(new.intent)}
+        await audit_deed(tx, engine, order.requested_by, "create", request_id, details)
+        return _receipt(await read_request(tx, request_id, engine.settings.network_class), created=True)
+
+
+async def _standing(engine: Engine, tx: Transaction, order: MovementOrder) -> MovementReceipt | None:
+    """The movement that stands under the order's key, if it has one; another order under it is a `Conflict`."""
+    if order.idempotency_key is None:
+        return None
+    found = await find_by_key(tx, engine.settings.network_class, order.idempotency_key)
+    if found is None:
+        return None
+    request_id, body_hash = found
+    if body_hash != order.body_hash():
+        raise Conflict(
+            f"idempotency_key {order.idempotency_key!r} belongs to movement {request_id} with another content"
         )
+    return _receipt(await read_request(tx, request_id, engine.settings.network_class), created=False)
 
 
-def _compile(engine: Engine, order: MovementOrder, stored: StoredPlan) -> NewRequest:
-    plan = stored.plan
-    values = read_parameters(plan, order.parameters, engine.inventory)
-    intent = read_intent(plan, order, values)
-    configs = {node.node_key: static_config(plan, node.node_key, intent, values) for node in plan.nodes}
-    check_static_limits(plan, configs)
-    bindings = _bind(engine, order, plan, configs)
-    documents = (plan, intent, values, bindings)
-    return NewRequest(
-        network_class=engine.settings.network_class,
-        stored=stored,
-        intent=intent,
-        input_params=values,
-        resolved_bindings=bindings,
-        serialization_keys={
-            node.node_key: serialization_key(engine.executors.resolve(node.executor_key), configs[node.node_key])
-            for node in plan.nodes
-            if node.executor_key is not None
-        },
-        compiled_plan_hash=compiled_plan_hash(*documents),
-        approval_digest=approval_digest(*documents),
-        body_hash=digest("qtg.order.v1", order.model_dump(mode="json", exclude={"idempotency_key"})),
-        requested_by=order.requested_by,
-        reason=order.reason,
-        ttl_seconds=order.approval_ttl_seconds or engine.settings.approval_ttl_seconds,
-        idempotency_key=order.idempotency_key,
-        callback_url=order.callback_url,
+def _receipt(request: LockedRequest, *, created: bool) -> MovementReceipt:
+    return MovementReceipt(
+        request_id=request.request_id,
+        created=created,
+        template_version=request.stored.version,
+        compiled_plan_hash=request.compiled_plan_hash,
+        approval_digest=request.approval_digest,
+        expires_at=request.expires_at,
     )
-
-
-def _bind(engine: Engine, order: MovementOrder, plan: Plan, configs: dict[str, dict[str, Any]]) -> dict[str, str]:
-    """Which executor does each node and which signer signs for each role; an account's own signer is the default."""
-    for role in order.bindings:
-        if role not in plan.signer_roles():
-            known = ", ".join(sorted(plan.signer_roles())) or "none"
-            raise InvalidInput(f"bindings.{role}", "the template has no such signer role", f"Use: {known}.")
-    bindings: dict[str, str] = {}
-    for node in plan.nodes:
-        if node.executor_key is not None:
-            engine.executors.resolve(node.executor_key)
-            bindings[f"executor:{node.node_key}"] = node.executor_key
-        if node.signer_role is None:
-            continue
-        signer = order.bindings.get(node.signer_role) or _account_signer(engine, configs[node.node_key])
-        if signer is None or signer not in engine.signers:
-            known = ", ".join(key for key, _ in engine.signers.items()) or "none"
-            raise InvalidInput(
-                f"bindings.{node.signer_role}", f"{signer or 'nothing'} is not a registered signer", f"Use: {known}."
-            )
-        bindings[f"signer:{node.signer_role}"] = signer
-    return bindings
-
-
-def _account_signer(engine: Engine, config: dict[str, Any]) -> str | None:
-    account = config.get("account")
-    return engine.inventory.account(account).signer if isinstance(account, str) else None
 
 
 async def approve_movement(
@@ -153,7 +110,7 @@ async def approve_movement(
     `ApprovalExpired` after its window; `PlanDrift` when its plan is not the one that was compiled.
     """
     async with engine.database.within(transaction) as tx:
-        request = await _lock_for_decision(engine, tx, request_id, "approved")
+        request = await lock_for(engine, tx, request_id, Action.APPROVE)
         _check_unchanged(request)
         down = await down_bindings(tx, request.network_class, request.resolved_bindings)
         if down:
@@ -183,7 +140,7 @@ async def reject_movement(
 ) -> None:
     """Refuse a movement for good. Raises `NotFound`, `Conflict`, `ApprovalExpired`."""
     async with engine.database.within(transaction) as tx:
-        request = await _lock_for_decision(engine, tx, request_id, "rejected")
+        request = await lock_for(engine, tx, request_id, Action.REJECT)
         await insert_approval(tx, request, decision="rejected", actor=actor, reason=reason)
         await _cancel_nodes(tx, request, actor, "rejected")
         await set_request_state(tx, request, RequestState.REJECTED)
@@ -198,16 +155,8 @@ async def cancel_movement(
     Raises `Conflict` while a node is in flight or UNKNOWN: what may already have moved cannot be called off.
     """
     async with engine.database.within(transaction) as tx:
-        request = await lock_request(tx, request_id, engine.settings.network_class)
-        if request.request_state in FINAL_REQUEST_STATES:
-            raise Conflict(f"movement {request_id} is already {request.request_state}")
+        request = await lock_for(engine, tx, request_id, Action.CANCEL)
         await _cancel_nodes(tx, request, actor, reason)
-        request = await lock_request(tx, request_id, engine.settings.network_class)
-        started = [f"{key} {state}" for key, state in request.node_states.items() if state in UNSETTLED_NODE_STATES]
-        if started:
-            raise Conflict(
-                f"movement {request_id} cannot be cancelled while {', '.join(started)}; let it settle, then cancel"
-            )
         await set_request_state(tx, request, RequestState.CANCELLED)
         await audit_deed(tx, engine, actor, "cancel", request.request_id, {"reason": reason})
 
@@ -229,14 +178,7 @@ async def complete_manual_node(
     if not note.strip():
         raise InvalidInput("note", "is empty", "Say what was done and where it can be seen.")
     async with engine.database.within(transaction) as tx:
-        request = await lock_request(tx, request_id, engine.settings.network_class)
-        state = request.node_states.get(node_key)
-        if state is None:
-            raise NotFound(f"movement {request_id} has no node {node_key!r}; it has {', '.join(request.node_states)}")
-        if request.stored.plan.node(node_key).node_kind is not NodeKind.MANUAL:
-            raise Conflict(f"{node_key} is done by an executor, not by hand")
-        if state is not NodeState.READY:
-            raise Conflict(f"{node_key} is {state}, not READY")
+        request = await lock_for(engine, tx, request_id, Action.COMPLETE, node_key)
         facts = {"note": note, "provider_refs": provider_refs or {}}
         await move_nodes(
             tx,
@@ -248,12 +190,13 @@ async def complete_manual_node(
             actor=actor,
             refs=provider_refs,
         )
-        await _go_on(tx, request, node_key)
+        await go_on_after(tx, request, node_key, NodeState.COMPLETED)
         await audit_deed(tx, engine, actor, "complete_manual_node", request.request_id, {"node_key": node_key, **facts})
 
 
-async def _go_on(tx: Transaction, request: LockedRequest, node_key: str) -> None:
-    states = {**request.node_states, node_key: NodeState.COMPLETED}
+async def go_on_after(tx: Transaction, request: LockedRequest, node_key: str, settled: NodeState) -> None:
+    """All that follows when a person settled a node of a locked movement."""
+    states = {**request.node_states, node_key: settled}
     found = advance_after_completion(request.stored.plan, states)
     await move_nodes(tx, request, found.ready, NodeState.READY, step_kind=StepKind.READIED, facts={"after": node_key})
     state = found.request_state
@@ -263,15 +206,6 @@ async def _go_on(tx: Transaction, request: LockedRequest, node_key: str) -> None
         await advance_frontier(tx, request, found.ready, after=node_key)
     if state in REQUEST_MOVES[request.request_state]:
         await set_request_state(tx, request, state)
-
-
-async def _lock_for_decision(engine: Engine, tx: Transaction, request_id: str, verb: str) -> LockedRequest:
-    request = await lock_request(tx, request_id, engine.settings.network_class)
-    if request.request_state is not RequestState.PENDING_APPROVAL:
-        raise Conflict(f"movement {request_id} cannot be {verb}: it is {request.request_state}")
-    if request.expired:
-        raise ApprovalExpired(f"the approval window of movement {request_id} closed at {request.expires_at}")
-    return request
 
 
 def _check_unchanged(request: LockedRequest) -> None:

@@ -72,6 +72,22 @@ class HasSubmitGrace(Protocol):
 
 
 @runtime_checkable
+class Adopts(Protocol):
+    """An executor that can tell whether something that exists already is a node's very action."""
+
+    #: Refs of its answers, each of which by itself tells one action from all others, e.g. `tx_hash`.
+    identifying_refs: tuple[str, ...]
+
+    async def adopt(self, context: ExecutionContext, reference: str) -> ExecutionResult:
+        """Look `reference` up, a transaction hash or a venue's id, and compare it with the node's terms. Reads only.
+
+        ACCEPTED with refs and evidence: `observe` follows it from the refs alone. REJECTED says what differs, or why
+        the node's own attempt could still act beside it; UNKNOWN that it could not be looked at.
+        """
+        ...
+
+
+@runtime_checkable
 class Signer(Protocol):
     """A party that holds a key and decides for itself what it signs."""
 

@@ -80,16 +80,19 @@ async def wake(transaction: Transaction, *kinds: str) -> None:
         await transaction.execute(text("SELECT pg_notify('qtg_wake', :kind)"), {"kind": kind})
 
 
-async def unproven_attempts(transaction: Transaction, request: LockedRequest, node_key: str) -> list[tuple[int, str]]:
-    """Attempts of a node that are not proven to have had no effect: their numbers and outcomes so far."""
+async def open_attempts(transaction: Transaction, request: LockedRequest) -> dict[str, list[tuple[int, str]]]:
+    """node key -> attempts that are not proven to have had no effect: their numbers and outcomes so far."""
     rows = await transaction.execute(
         text("""
-            SELECT a.attempt_no, coalesce(a.outcome, 'not known') AS outcome
+            SELECT n.node_key, a.attempt_no, coalesce(a.outcome, 'not known') AS outcome
             FROM qtg.movement_node_attempts a JOIN qtg.movement_request_nodes n ON n.id = a.request_node_id
-            WHERE n.request_id = CAST(:request_id AS uuid) AND n.node_key = :node_key
+            WHERE n.request_id = CAST(:request_id AS uuid)
               AND coalesce(a.outcome, '') NOT IN ('NOT_SENT', 'REJECTED', 'FAILED')
             ORDER BY a.attempt_no
         """),
-        {"request_id": request.request_id, "node_key": node_key},
+        {"request_id": request.request_id},
     )
-    return [(row.attempt_no, row.outcome) for row in rows]
+    found: dict[str, list[tuple[int, str]]] = {}
+    for row in rows:
+        found.setdefault(row.node_key, []).append((row.attempt_no, row.outcome))
+    return found

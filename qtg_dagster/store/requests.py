@@ -10,8 +10,9 @@ from typing import Any
 
 from sqlalchemy import insert, text
 from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.exc import OperationalError
 
-from qtg_dagster.domain.errors import NotFound
+from qtg_dagster.domain.errors import Conflict, NotFound
 from qtg_dagster.domain.journal import CallbackEvent
 from qtg_dagster.domain.states import (
     FINAL_REQUEST_STATES,
@@ -24,8 +25,13 @@ from qtg_dagster.store.schema.movements import movement_request_nodes, movement_
 from qtg_dagster.store.statements import as_json, statement
 from qtg_dagster.store.templates import StoredPlan, require_plan
 
+_SERIALIZATION_FAILURE = "40001"
+UNSEEN = (
+    "another transaction has just stored a movement under this idempotency_key, and yours began too early to see it; "
+    "roll back and create again"
+)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_LOCK = text("""
+_READ = """
     SELECT r.id::text AS request_id, r.network_class, r.request_state, r.intent, r.input_params, r.resolved_bindings,
            r.compiled_plan_hash, r.approval_digest, r.expires_at, r.expires_at <= now() AS expired, r.callback_url,
            r.requested_by, t.template_key, v.version
@@ -33,8 +39,8 @@ _LOCK = text("""
     JOIN qtg.movement_plan_versions v ON v.id = r.plan_version_id
     JOIN qtg.movement_templates t ON t.id = v.template_id
     WHERE r.id = CAST(:request_id AS uuid) AND r.network_class = :network_class
-    FOR NO KEY UPDATE OF r
-""")
+"""
+_LOCK = _READ + "    FOR NO KEY UPDATE OF r"
 _SET_STATE = text("""
     UPDATE qtg.movement_requests
     SET request_state = :state,
@@ -85,10 +91,21 @@ class LockedRequest:
     node_states: dict[str, NodeState]
 
 
-async def insert_request(transaction: Transaction, new: NewRequest) -> tuple[str, bool, str]:
-    """Store a movement and its BLOCKED nodes; returns (request id, created, body hash that stands).
+async def find_by_key(transaction: Transaction, network_class: str, key: str) -> tuple[str, str] | None:
+    """(request id, body hash) of the movement that stands under an idempotency key."""
+    standing = text(
+        "SELECT id::text AS id, body_hash FROM qtg.movement_requests "
+        "WHERE network_class = :network_class AND idempotency_key = :key"
+    )
+    row = (await transaction.execute(standing, {"network_class": network_class, "key": key})).one_or_none()
+    return None if row is None else (row.id, row.body_hash)
 
-    With an idempotency key that is taken, nothing is stored and the standing movement is returned.
+
+async def insert_request(transaction: Transaction, new: NewRequest) -> str | None:
+    """Store a movement and its BLOCKED nodes; returns its id, or None when its idempotency key is taken.
+
+    Waits for another transaction that is storing a movement under the key. Raises `Conflict` in a transaction whose
+    snapshot is too old to see what that one stored.
     """
     values = {
         "network_class": new.network_class,
@@ -106,17 +123,15 @@ async def insert_request(transaction: Transaction, new: NewRequest) -> tuple[str
         "callback_url": new.callback_url,
         "expires_at": text("now() + make_interval(secs => :ttl)").bindparams(ttl=new.ttl_seconds),
     }
-    statement = upsert(movement_requests).values(values).on_conflict_do_nothing().returning(movement_requests.c.id)
-    request_id = (await transaction.execute(statement)).scalar_one_or_none()
+    insertion = upsert(movement_requests).values(values).on_conflict_do_nothing().returning(movement_requests.c.id)
+    try:
+        request_id = (await transaction.execute(insertion)).scalar_one_or_none()
+    except OperationalError as error:
+        if getattr(error.orig, "sqlstate", None) != _SERIALIZATION_FAILURE:
+            raise
+        raise Conflict(UNSEEN) from error
     if request_id is None:
-        standing = text(
-            "SELECT id::text AS id, body_hash FROM qtg.movement_requests "
-            "WHERE network_class = :network_class AND idempotency_key = :key"
-        )
-        row = (
-            await transaction.execute(standing, {"network_class": new.network_class, "key": new.idempotency_key})
-        ).one()
-        return row.id, False, row.body_hash
+        return None
     nodes = [
         {
             "request_id": request_id,
@@ -130,15 +145,24 @@ async def insert_request(transaction: Transaction, new: NewRequest) -> tuple[str
         for node in new.stored.plan.nodes
     ]
     await transaction.execute(insert(movement_request_nodes).values(nodes))
-    return str(request_id), True, new.body_hash
+    return str(request_id)
 
 
 async def lock_request(transaction: Transaction, request_id: str, network_class: str) -> LockedRequest:
     """Lock a movement and read it; raises `NotFound`."""
+    return await _read(transaction, _LOCK, request_id, network_class)
+
+
+async def read_request(transaction: Transaction, request_id: str, network_class: str) -> LockedRequest:
+    """The same without the lock, to be shown: nothing may be decided on it. Raises `NotFound`."""
+    return await _read(transaction, _READ, request_id, network_class)
+
+
+async def _read(transaction: Transaction, sql: str, request_id: str, network_class: str) -> LockedRequest:
     row = None
     if _UUID.fullmatch(request_id):
         which = {"request_id": request_id, "network_class": network_class}
-        row = (await transaction.execute(_LOCK, which)).one_or_none()
+        row = (await transaction.execute(text(sql), which)).one_or_none()
     if row is None:
         raise NotFound(f"there is no movement request {request_id!r} in network class {network_class}")
     # A statement of its own: the one that waited for the lock does not see what was committed meanwhile.

@@ -346,7 +346,7 @@ async def test_a_manual_step_that_cannot_be_taken_is_refused(
 
 async def test_a_manual_step_waits_for_approval(desk: Desk) -> None:
     request_id = await desk.create(MANUAL)
-    with pytest.raises(Conflict, match="is BLOCKED"):
+    with pytest.raises(Conflict, match="not approved yet"):
         await complete_manual_node(desk.engine, request_id, "manual_a", actor="heidi", note="early")
 
 

@@ -54,7 +54,7 @@ class Seed:
                 reason="",
                 ttl_seconds=300,
             )
-            request_id, _, _ = await insert_request(tx, new)
+            request_id = await insert_request(tx, new)
             for request_state in ("APPROVED", "EXECUTING"):
                 await tx.execute(
                     text("UPDATE qtg.movement_requests SET request_state = :s WHERE id::text = :r"),
