@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from qtg_dagster.domain.breakers import node_scopes
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import Plan, approval_digest, compiled_plan_hash
 from qtg_dagster.engine.orders import (
@@ -39,6 +40,7 @@ def compile_order(engine: Engine, order: MovementOrder, stored: StoredPlan) -> N
             for node in plan.nodes
             if node.executor_key is not None
         },
+        scopes=_scopes(engine, plan, configs),
         compiled_plan_hash=compiled_plan_hash(*documents),
         approval_digest=approval_digest(*documents),
         body_hash=order.body_hash(),
@@ -48,6 +50,16 @@ def compile_order(engine: Engine, order: MovementOrder, stored: StoredPlan) -> N
         idempotency_key=order.idempotency_key,
         callback_url=order.callback_url,
     )
+
+
+def _scopes(engine: Engine, plan: Plan, configs: dict[str, dict[str, Any]]) -> dict[str, tuple[str, ...]]:
+    """What a breaker must stand on to hold each node."""
+    chains = {key: account.chain for key, account in engine.inventory.accounts.items()}
+    network_class = engine.settings.network_class
+    return {
+        node.node_key: node_scopes(network_class, node.executor_key, configs[node.node_key], chains)
+        for node in plan.nodes
+    }
 
 
 def _bind(engine: Engine, order: MovementOrder, plan: Plan, configs: dict[str, dict[str, Any]]) -> dict[str, str]:

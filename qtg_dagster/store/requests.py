@@ -61,6 +61,7 @@ class NewRequest:
     input_params: Mapping[str, Any]
     resolved_bindings: Mapping[str, str]
     serialization_keys: Mapping[str, str | None]
+    scopes: Mapping[str, tuple[str, ...]]
     compiled_plan_hash: str
     approval_digest: str
     body_hash: str
@@ -141,6 +142,7 @@ async def insert_request(transaction: Transaction, new: NewRequest) -> str | Non
             "executor_key": node.executor_key,
             "node_state": NodeState.BLOCKED,
             "serialization_key": new.serialization_keys.get(node.node_key),
+            "scopes": list(new.scopes[node.node_key]),
         }
         for node in new.stored.plan.nodes
     ]

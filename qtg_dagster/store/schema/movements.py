@@ -72,6 +72,8 @@ movement_request_nodes = Table(
     timestamp("claimed_at"),
     words("serialization_key", nullable=True),
     words("in_flight_key", nullable=True),
+    # What a breaker must stand on to hold it (`domain.breakers`).
+    Column("scopes", ARRAY(Text), nullable=False, server_default=text("'{}'::text[]")),
     # What is known of it so far.
     document("provider_refs"),
     document("artifacts"),
