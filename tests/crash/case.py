@@ -1,0 +1,349 @@
+"""One case: a worker is killed, fails or hangs at a boundary; others go on; then everything is judged."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import signal
+import time
+from dataclasses import dataclass, field
+
+from qtg_dagster.faults import FaultAction, FaultPoint
+from tests.crash import losing
+from tests.crash.bench import Bench
+from tests.crash.boundaries import WORLD_LANES, Cell, Lane
+from tests.crash.nursery import Worker
+from tests.crash.oracles import judge
+from tests.crash.provider.executor import set_modes
+from tests.crash.provider.server import Mode
+from tests.crash.spec import Role
+
+P = FaultPoint
+_RECOVERING = frozenset({P.RECOVER_CLAIM, P.RECOVER_RESPONSE})
+_CLAIMING = frozenset({P.CLAIM_COMMIT, P.OBSERVE_CLAIM, P.RECOVER_CLAIM})
+#: Where a stopped worker holds an answer that it writes down after it woke: too late, and on record as that.
+_LATE_WRITES = frozenset({P.RESPONSE_UNCOMMITTED, P.OBSERVE_RESPONSE, P.RECOVER_RESPONSE})
+_REACH_SECONDS = 20.0
+_REST_SECONDS = 15.0
+
+
+@dataclass
+class Outcome:
+    """What a case brought."""
+
+    cell: Cell
+    seed: int
+    hits: int = 0
+    kills: int = 0
+    once: int = 0
+    twice: int = 0
+    never: int = 0
+    restarts: list[float] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+class Case:
+    """Runs one cell once on a bench."""
+
+    def __init__(self, bench: Bench, cell: Cell, seed: int, kills: int = 2) -> None:
+        self._bench = bench
+        self._cell = cell
+        self._random = random.Random(f"{cell}:{seed}")  # noqa: S311 - a seed replays a case
+        self._kills = kills
+        self._workers: list[Worker] = []
+        self.outcome = Outcome(cell, seed)
+
+    async def run(self) -> Outcome:
+        """All of it; whatever goes wrong is a violation of this case."""
+        started = time.monotonic()
+        try:
+            await self._bench.begin(with_world=self._cell.lane in WORLD_LANES)
+            await self._play()
+            verdict = await judge(self._bench, self._cell.lane)
+            self.outcome.violations += verdict.violations
+            self.outcome.once, self.outcome.twice, self.outcome.never = verdict.once, verdict.twice, verdict.never
+            if not self.outcome.hits:
+                self.outcome.violations.append("the boundary was never reached")
+        except TimeoutError as late:
+            self.outcome.violations.append(f"liveness: {late}")
+        finally:
+            for worker in self._workers:
+                await worker.kill()
+        self.outcome.seconds = time.monotonic() - started
+        return self.outcome
+
+    async def _play(self) -> None:
+        cell = self._cell
+        await self._set_the_scene()
+        if cell.point is P.COMMIT_ACK_LOST:
+            await losing.play(self)
+        elif cell.point is P.NONCE_RELEASE:
+            await self._release_a_nonce()
+        elif cell.action is FaultAction.KILL:
+            await self._kill_again_and_again(self._role())
+        elif cell.action is FaultAction.RAISE:
+            await self._raise(self._role())
+        else:
+            await self._hang(self._role())
+        await self._finish()
+
+    # -- the scene
+
+    def _role(self) -> Role:
+        return {P.APPROVE: Role.APPROVE, P.CYCLE_INSERT: Role.CYCLE}.get(self._cell.point, Role.DRAINS)
+
+    async def _set_the_scene(self) -> None:
+        cell, bench = self._cell, self._bench
+        recovering = cell.point in _RECOVERING
+        if cell.lane in (Lane.BANK, Lane.DESK):
+            await set_modes(bench.stage.bank_socket, bench.account, self._modes(lost=recovering))
+        await bench.order(cell.lane, 3, approved=cell.point is not P.APPROVE)
+        if recovering and cell.lane is not Lane.BANK:
+            first = await self.hatch(fault=f"{P.RESPONSE_UNCOMMITTED}:kill")
+            await asyncio.wait_for(first.exited.wait(), _REACH_SECONDS)
+            bench.mark.unlink()
+            self.outcome.kills += 1
+
+    def _modes(self, *, lost: bool) -> list[str]:
+        fair = [Mode.OK] * 6 + [Mode.SLOW, Mode.DUPLICATE_RESPONSE, Mode.STALE_READ]
+        unkind = [Mode.EXECUTE_THEN_TIMEOUT, Mode.EXECUTE_THEN_500, Mode.LATE, Mode.NEVER, Mode.ERROR_BEFORE]
+        if lost:
+            return [str(mode) for mode in self._random.sample(unkind, 3)]
+        modes = self._random.choices(fair, k=4)
+        if self._random.random() < 0.2:
+            modes[self._random.randrange(4)] = self._random.choice(unkind)
+        return [str(mode) for mode in modes]
+
+    async def hatch(self, role: Role = Role.DRAINS, *, fault: str = "", url: str | None = None) -> Worker:
+        worker = await self._bench.stage.nursery.hatch(self._bench.spec(role, fault=fault, url=url))
+        self._workers.append(worker)
+        return worker
+
+    @property
+    def bench(self) -> Bench:
+        return self._bench
+
+    @property
+    def cell(self) -> Cell:
+        return self._cell
+
+    @property
+    def fault(self) -> str:
+        return f"{self._cell.point}:{self._cell.action}"
+
+    # -- what happens
+
+    async def _kill_again_and_again(self, role: Role) -> None:
+        for _ in range(self._kills):
+            before = len(self._bench.marks())
+            worker = await self.hatch(role, fault=self.fault)
+            await self._until_dead_or_at_rest(worker)
+            self.outcome.kills += 1
+            if len(self._bench.marks()) == before:
+                break  # nothing is left that would reach the boundary
+            self.outcome.hits += 1
+            await self._claims_were_real(worker)
+
+    async def _until_dead_or_at_rest(self, worker: Worker) -> None:
+        deadline = time.monotonic() + _REACH_SECONDS
+        while time.monotonic() < deadline:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(worker.exited.wait(), 0.3)
+                return
+            if not await self._bench.open_nodes(self._cell.lane) and self._cell.lane is not Lane.DESK:
+                break
+        await worker.kill()
+
+    async def _claims_were_real(self, worker: Worker) -> None:
+        """A boundary after a claim was passed with a claim in hand: the dead one still stands on a node."""
+        if self._cell.point not in _CLAIMING:
+            return
+        held = await self._bench.rows(
+            "SELECT count(*) AS many FROM qtg.movement_request_nodes n JOIN qtg.runners u ON u.id = n.runner_id "
+            "WHERE u.pid = %s",
+            worker.pid,
+        )
+        if not held[0]["many"]:
+            self.outcome.hits -= 1
+            self.outcome.violations.append(f"{self._cell.point} acted without a claim")
+
+    async def _raise(self, role: Role) -> None:
+        worker = await self.hatch(role, fault=self.fault)
+        await self._until_marked()
+        self.outcome.hits += 1
+        if role is Role.DRAINS:
+            await self._bench.until_quiet(self._cell.lane, _REST_SECONDS)
+            if worker.exited.is_set():
+                self.outcome.violations.append("the worker did not survive an error inside it")
+        await worker.kill()
+        self.outcome.kills += 1
+
+    async def _until_marked(self) -> None:
+        async def marked() -> bool:
+            return bool(self._bench.marks())
+
+        await self._bench.until(marked, f"{self.fault} was not reached", _REACH_SECONDS)
+
+    async def _hang(self, role: Role) -> None:
+        """Somebody hangs and keeps his lock: nobody takes what is his, and everybody else goes on."""
+        before = await self._backends()
+        hung = await self.hatch(role, fault=self.fault)
+        try:
+            await asyncio.wait_for(hung.stopped.wait(), _REACH_SECONDS)
+        except TimeoutError:
+            raise TimeoutError(f"{self.fault} was not reached") from None
+        self.outcome.hits += 1
+        await self._claims_were_real(hung)
+        his = await self._backends() - before
+        held = await self._held_by(hung)
+        rival = await self.hatch(Role.PASSES)
+        await self._progress_of_others()
+        if await self._held_by(hung) != held:
+            self.outcome.violations.append("O5: a node was taken from a runner that lives")
+        if self._random.random() < 0.5 or self._cell.point is P.CYCLE_INSERT:
+            await hung.kill()
+            self.outcome.kills += 1
+        else:
+            await self._wake_too_late(hung, his, held)
+        await self._bench.until_quiet(self._cell.lane, _REST_SECONDS)
+        await rival.kill()
+        self.outcome.kills += 1
+
+    async def _progress_of_others(self) -> None:
+        """A movement that comes now completes, whoever hangs."""
+        [other] = await self._bench.order(Lane.BANK)
+
+        async def done() -> bool:
+            found = await self._bench.rows(
+                "SELECT 1 AS one FROM qtg.movement_requests WHERE id::text = %s AND finished_at IS NOT NULL "
+                "UNION ALL SELECT 1 FROM qtg.movement_requests WHERE id::text = %s "
+                "AND request_state IN ('FAILED', 'MANUAL_INTERVENTION')",
+                other,
+                other,
+            )
+            return bool(found)
+
+        await self._bench.until(done, "nobody goes on while one worker hangs", _REACH_SECONDS)
+
+    async def _wake_too_late(self, hung: Worker, his: set[int], held: dict[str, int]) -> None:
+        """His sessions die while he sleeps; others take over; then he wakes and finds that it is too late."""
+        await self._bench.rows("SELECT pg_terminate_backend(pid, 5000) FROM unnest(%s::int[]) AS pid", list(his))
+        if held:
+            await self._bench.until_quiet(self._cell.lane, _REST_SECONDS)
+        hung.signal(signal.SIGCONT)
+        if held and self._cell.point in _LATE_WRITES:
+
+            async def fenced() -> bool:
+                found = await self._bench.rows(
+                    "SELECT count(*) AS many FROM qtg.movement_node_steps WHERE step_kind = 'fenced'"
+                )
+                return bool(found[0]["many"])
+
+            await self._bench.until(fenced, "the late write is not on record as fenced", 10)
+        else:
+
+            async def noticed() -> bool:
+                said = self._bench.log.read_text(errors="replace")
+                return hung.exited.is_set() or any(
+                    words in said for words in ("lost its session", "drain died", "not started", "fenced", "failed")
+                )
+
+            await self._bench.until(noticed, "the woken worker notices nothing", 10)
+        await hung.kill()
+        self.outcome.kills += 1
+
+    async def _backends(self) -> set[int]:
+        found = await self._bench.rows(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
+        )
+        return {row["pid"] for row in found}
+
+    async def _held_by(self, worker: Worker) -> dict[str, int]:
+        """Node id -> claim epoch of what a worker holds."""
+        found = await self._bench.rows(
+            "SELECT n.id::text AS id, n.claim_epoch FROM qtg.movement_request_nodes n "
+            "JOIN qtg.runners u ON u.id = n.runner_id WHERE u.pid = %s",
+            worker.pid,
+        )
+        return {row["id"]: row["claim_epoch"] for row in found}
+
+    async def _release_a_nonce(self) -> None:
+        """A nonce was reserved for what is called off; whoever gives it back is killed, fails or hangs."""
+        from qtg_dagster.engine.requests import cancel_movement
+
+        bench = self._bench
+        first = await self.hatch(fault=f"{P.BEFORE_SIGN}:kill")
+        await asyncio.wait_for(first.exited.wait(), _REACH_SECONDS)
+        bench.mark.unlink()
+        held = await bench.rows(
+            "SELECT n.request_id::text AS id FROM qtg.evm_nonce_reservation v "
+            "JOIN qtg.movement_request_nodes n ON n.id = v.request_node_id"
+        )
+        await cancel_movement(bench.platform.engine, held[0]["id"], actor="ada", reason="not needed any more")
+        if self._cell.action is FaultAction.KILL:
+            reaper = await self.hatch(Role.REAP, fault=self.fault)
+            await asyncio.wait_for(reaper.exited.wait(), _REACH_SECONDS)
+        elif self._cell.action is FaultAction.RAISE:
+            await self.hatch(Role.REAP, fault=self.fault)
+            await self._until_marked()
+        else:
+            reaper = await self.hatch(Role.REAP, fault=self.fault)
+            await asyncio.wait_for(reaper.stopped.wait(), _REACH_SECONDS)
+            await reaper.kill()
+        self.outcome.hits += 1
+        self.outcome.kills += 2
+        await self.hatch(Role.REAP)
+
+        async def released() -> bool:
+            left = await bench.rows(
+                "SELECT 1 AS one FROM qtg.evm_nonce_reservation WHERE reservation_state = 'RESERVED'"
+            )
+            return not left
+
+        await bench.until(released, "the nonce is not given back", _REACH_SECONDS)
+
+    # -- the end
+
+    async def _finish(self) -> None:
+        """A last worker brings everything to rest; the time to its first move is on record."""
+        [waiting] = await self._bench.order(Lane.BANK)
+        if self._cell.point is P.APPROVE:
+            await self.hatch(Role.APPROVE)
+            await self._until_all_approved()
+        if self._cell.point is P.CYCLE_INSERT:
+            await self._other_windows_are_served()
+        moves = len(self._bench.booked())
+        last = await self.hatch()
+        await self._first_move(last, moves)
+        await self._bench.until_quiet(self._cell.lane, _REST_SECONDS)
+        if last.exited.is_set():
+            self.outcome.violations.append("the last worker died")
+        del waiting
+
+    async def _first_move(self, worker: Worker, moves: int) -> None:
+        async def moved() -> bool:
+            return len(self._bench.booked()) > moves
+
+        await self._bench.until(moved, "no move after the restart", _REACH_SECONDS)
+        self.outcome.restarts.append(self._bench.booked()[moves].at - worker.hatched_at)
+
+    async def _until_all_approved(self) -> None:
+        async def none_waits() -> bool:
+            left = await self._bench.rows(
+                "SELECT 1 AS one FROM qtg.movement_requests WHERE request_state = 'PENDING_APPROVAL'"
+            )
+            return not left
+
+        await self._bench.until(none_waits, "a movement is never approved", _REACH_SECONDS)
+
+    async def _other_windows_are_served(self) -> None:
+        """The window that somebody died in stays taken; the ones after it are served."""
+        await self.hatch(Role.CYCLE)
+
+        async def served() -> bool:
+            found = await self._bench.rows("SELECT count(*) AS many FROM qtg.cycles")
+            return bool(found[0]["many"] == 3)
+
+        await self._bench.until(served, "windows are left out", _REACH_SECONDS)
