@@ -121,6 +121,10 @@ class Case:
         self._workers.append(worker)
         return worker
 
+    async def hatch_rival(self) -> Worker:
+        """Another machine's worker, which needs none of the slots that somebody hangs on."""
+        return await self.hatch(Role.PASSES)
+
     @property
     def bench(self) -> Bench:
         return self._bench
@@ -198,8 +202,8 @@ class Case:
         await self._claims_were_real(hung)
         his = await self._backends() - before
         held = await self._held_by(hung)
-        rival = await self.hatch(Role.PASSES)
-        await self._progress_of_others()
+        rival = await self.hatch_rival()
+        await self.others_go_on()
         if await self._held_by(hung) != held:
             self.outcome.violations.append("O5: a node was taken from a runner that lives")
         if self._random.random() < 0.5 or self._cell.point is P.CYCLE_INSERT:
@@ -211,7 +215,7 @@ class Case:
         await rival.kill()
         self.outcome.kills += 1
 
-    async def _progress_of_others(self) -> None:
+    async def others_go_on(self) -> None:
         """A movement that comes now completes, whoever hangs."""
         [other] = await self._bench.order(Lane.BANK)
 
