@@ -43,6 +43,11 @@ class Settings(BaseSettings):
     drain_stop_grace_seconds: float = Field(default=20, ge=0, le=600)
     database_pool_size: int = Field(default=10, ge=1, le=100)
 
+    # Core group
+    core_fail_fast_enabled: bool = Field(default=True, description="false = deaths are recorded and stop nobody")
+    core_deaths_before_halt: int = Field(default=5, ge=1, le=1000, description="falls within the window that halt")
+    core_death_window_seconds: float = Field(default=300, ge=1, le=86400)
+
     # Upkeep
     executor_health_interval_seconds: int = Field(default=60, ge=1, le=86400)
     evm_nonce_reaper_enabled: bool = True

@@ -20,6 +20,7 @@ async def audit(
     action: str,
     subject_id: str,
     details: Mapping[str, Any],
+    subject_type: str = "movement_request",
 ) -> None:
     """Write who did what, in the transaction of the deed."""
     await transaction.execute(
@@ -27,7 +28,7 @@ async def audit(
             network_class=network_class,
             actor=actor,
             action=action,
-            subject_type="movement_request",
+            subject_type=subject_type,
             subject_id=subject_id,
             details=redact(dict(details)),
         )

@@ -51,21 +51,23 @@ class Runner:
 
     async def __aenter__(self) -> Self:
         self._connection = await self._database.direct_connection()
+        # One statement: whoever sees the row finds its lock held, or its runner dead.
         cursor = await self._connection.execute(
-            "INSERT INTO qtg.runners (kind, network_class, host, pid, dagster_run_id) "
-            "VALUES (%s, %s, %s, %s, %s) RETURNING id",
+            "WITH registered AS (INSERT INTO qtg.runners (kind, network_class, host, pid, dagster_run_id) "
+            "VALUES (%s, %s, %s, %s, %s) RETURNING id) "
+            "SELECT id, pg_advisory_lock(%s, id::int) FROM registered",
             (
                 self.identity.kind,
                 self.identity.network_class,
                 socket.gethostname(),
                 os.getpid(),
                 self.identity.dagster_run_id,
+                RUNNER_LOCK_CLASS,
             ),
         )
         row = await cursor.fetchone()
         assert row is not None  # noqa: S101 - RETURNING gives a row
         self.runner_id = int(str(row[0]))
-        await self._connection.execute("SELECT pg_advisory_lock(%s, %s)", (RUNNER_LOCK_CLASS, self.runner_id))
         return self
 
     async def __aexit__(

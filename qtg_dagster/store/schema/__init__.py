@@ -1,12 +1,25 @@
 """The tables, declared once; migrations are checked against them."""
 
-from qtg_dagster.store.schema import balances, breakers, evm, journal, movements, outboxes, plans, registries, triggers, views
+from qtg_dagster.store.schema import (
+    balances,
+    breakers,
+    core_group,
+    evm,
+    journal,
+    movements,
+    outboxes,
+    plans,
+    registries,
+    triggers,
+    views,
+)
 from qtg_dagster.store.schema.base import SCHEMA, metadata
 
 __all__ = [
     "SCHEMA",
     "balances",
     "breakers",
+    "core_group",
     "evm",
     "journal",
     "metadata",
