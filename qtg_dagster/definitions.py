@@ -8,6 +8,7 @@ from assets.balances import balance_snapshots, balances
 from assets.checks import asset_checks
 from assets.executors import executor_health, executors
 from assets.movements import movements
+from qtg_dagster.jobs.core import resume_core
 from qtg_dagster.jobs.decisions import decision_jobs
 from qtg_dagster.jobs.drains import drain_jobs
 from qtg_dagster.jobs.movements import movement_jobs
@@ -31,6 +32,7 @@ def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definiti
             executor_health,
             balance_snapshots,
             reap_evm_nonces,
+            resume_core,
         ],
         sensors=[*drain_sensors(settings), movements_sensor(settings)],
         schedules=schedules(settings),

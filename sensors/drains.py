@@ -5,13 +5,17 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from qtg_dagster.engine.drain import DrainKind
+from qtg_dagster.domain.core_group import CoreGroup
+from qtg_dagster.engine.drain import WORKER_NAMES, DrainKind
 from qtg_dagster.jobs.drains import SLOT_TAG, drain_jobs
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.backlog import count_backlog
+from qtg_dagster.store.core_group import dead_runs
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.slots import SlotState, slot_state
+from qtg_dagster.upkeep.core_group import look_after_core
 from resources import DatabaseResource, SettingsResource
+from sensors.failures import failed_outside, mark_noticed
 from sensors.keeping_alive import LiveRun, Verdict, judge
 from sensors.switches import worker_switch
 
@@ -90,15 +94,32 @@ def _sensor(watch: DrainWatch, settings: Settings) -> dg.SensorDefinition:
 def look(instance: dg.DagsterInstance, settings: Settings, database: DatabaseResource, watch: DrainWatch) -> Verdict:
     """What is to be done about one kind of drain now."""
 
-    async def see(opened: Database) -> tuple[int, SlotState]:
-        backlog = await count_backlog(opened, settings.network_class, horizon_seconds=watch.horizon_seconds)
-        return backlog.of(watch.kind), await slot_state(opened, watch.kind, settings.network_class)
+    failed = failed_outside(instance, watch.kind.value, WORKER_NAMES[watch.kind])
 
-    waiting, slot = database.read(see)
-    if waiting == 0:
-        return judge(waiting, slot, (), settings.drain_budget_seconds, datetime.now(UTC))
-    runs = live_runs(instance, watch.kind)
-    return judge(waiting, slot, runs, settings.drain_budget_seconds, datetime.now(UTC))
+    async def see(opened: Database) -> Seen:
+        group = await look_after_core(opened, settings, noticed_by=f"sensor {watch.name}", failed_runs=failed)
+        backlog = await count_backlog(opened, settings.network_class, horizon_seconds=watch.horizon_seconds)
+        slot = await slot_state(opened, watch.kind, settings.network_class)
+        return Seen(group, backlog.of(watch.kind), slot, await dead_runs(opened, settings.network_class))
+
+    seen = database.read(see)
+    mark_noticed(instance, failed)
+    if not seen.group.runs:
+        return Verdict(False, seen.group.explain())
+    if seen.waiting == 0:
+        return judge(seen.waiting, seen.slot, (), settings.drain_budget_seconds, datetime.now(UTC))
+    runs = [run for run in live_runs(instance, watch.kind) if run.run_id not in seen.dead_runs]
+    return judge(seen.waiting, seen.slot, runs, settings.drain_budget_seconds, datetime.now(UTC))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one look at the database found."""
+
+    group: CoreGroup
+    waiting: int
+    slot: SlotState
+    dead_runs: set[str]
 
 
 def live_runs(instance: dg.DagsterInstance, kind: DrainKind) -> list[LiveRun]:

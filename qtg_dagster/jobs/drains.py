@@ -2,9 +2,10 @@
 
 import dagster as dg
 
-from qtg_dagster.engine.drain import Drain, DrainKind
+from qtg_dagster.engine.drain import WORKER_NAMES, Drain, DrainKind
 from qtg_dagster.jobs.fence import RunFence
 from qtg_dagster.jobs.refusals import shown_in_the_ui
+from qtg_dagster.upkeep.core_group import CoreWatch
 from resources import PlatformResource
 
 #: Tag of a drain's runs; its value is the drain's kind.
@@ -16,7 +17,8 @@ async def _drain(context: dg.OpExecutionContext, platform: PlatformResource, kin
         async with platform.open() as parts:
             drain = Drain(parts.engine, kind, dagster_run_id=context.run_id)
             with RunFence(context.instance, context.run_id, drain.stop) as fence:
-                report = await drain.run()
+                async with CoreWatch(parts.database, parts.settings, WORKER_NAMES[kind], drain.stop):
+                    report = await drain.run()
     context.log.info(f"{kind}: {report.nodes} nodes, {report.errors} errors, ended: {report.ended_because}")
     if fence.interrupted:
         raise dg.DagsterExecutionInterruptedError(report.ended_because)
