@@ -35,14 +35,13 @@ from qtg_dagster.domain.states import DISPATCHABLE_REQUEST_STATES, NodeState
 from qtg_dagster.engine.context import build_execution_context, build_sign_request, check_drift, check_limits
 from qtg_dagster.engine.outcomes import move_for_submit
 from qtg_dagster.engine.parts import Engine
-from qtg_dagster.engine.persist import record
 from qtg_dagster.executors.contract import Executor
 from qtg_dagster.faults import FaultPoint, fault_point
-from qtg_dagster.store.claims import Claim, claim_ready, release
+from qtg_dagster.store.claims import claim_ready, release
 from qtg_dagster.store.moves import Intent, Move, record_intent
 from qtg_dagster.store.runners import Runner
 from qtg_dagster.store.statements import json_problem
-from qtg_dagster.store.work import Work, load_work
+from qtg_dagster.store.work import Work, load_works
 
 log = structlog.get_logger("qtg.engine")
 
@@ -80,22 +79,21 @@ async def dispatch_ready_nodes(engine: Engine, runner: Runner, batch: int = 1) -
     """One pass: claim up to `batch` READY nodes and drive each to its submit; returns how many."""
     claims = await claim_ready(engine.database, runner, batch)
     fault_point(FaultPoint.CLAIM_COMMIT)
-    await asyncio.gather(*(dispatch_node(engine, claim) for claim in claims))
+    await asyncio.gather(*(dispatch_node(engine, work) for work in await load_works(engine.database, claims)))
     return len(claims)
 
 
-async def dispatch_node(engine: Engine, claim: Claim) -> None:
+async def dispatch_node(engine: Engine, work: Work) -> None:
     """Drive one claimed node; every way out of here has either moved the node or given it back."""
-    work = await load_work(engine.database, claim)
     if work.node_state is not NodeState.READY or work.request_state not in DISPATCHABLE_REQUEST_STATES:
-        await release(engine.database, [claim])
+        await release(engine.database, [work.claim])
         return
     try:
         await _start(engine, work)
     except StaleClaim as stale:
-        log.info("not started", node=claim.node_id, reason=str(stale))
+        log.info("not started", node=work.claim.node_id, reason=str(stale))
         # Taken over, or its movement no longer starts nodes: then it must not stay ours for as long as we live.
-        await release(engine.database, [claim])
+        await release(engine.database, [work.claim])
 
 
 async def _start(engine: Engine, work: Work) -> None:
@@ -103,11 +101,11 @@ async def _start(engine: Engine, work: Work) -> None:
         context, intent, executor = await _make_ready(engine, work)
     except _PreflightRefused as refusal:
         code = refusal.result.error_code or "PREFLIGHT_REFUSED"
-        await record(engine, work, _refused(code, str(refusal), dict(refusal.result.evidence)))
+        await engine.outcomes.record(work, _refused(code, str(refusal), dict(refusal.result.evidence)))
     except _NotNow as later:
-        await record(engine, work, _deferred(work, later))
+        await engine.outcomes.record(work, _deferred(work, later))
     except QtgError as error:
-        await record(engine, work, _refused_or_deferred(work, error))
+        await engine.outcomes.record(work, _refused_or_deferred(work, error))
     else:
         await record_intent(engine.database, work, intent)
         await _submit(engine, work, executor, context, intent.prepared)
@@ -218,7 +216,7 @@ async def _submit(
             )
     fault_point(FaultPoint.RESPONSE_UNCOMMITTED)
     try:
-        await record(engine, submitting, move_for_submit(submitting, result, executor))
+        await engine.outcomes.record(submitting, move_for_submit(submitting, result, executor))
     except StaleClaim as stale:
         log.warning("outcome fenced", node=work.claim.node_id, reason=str(stale))
     fault_point(FaultPoint.SUBMITTED_COMMIT)

@@ -15,7 +15,6 @@ from enum import StrEnum
 
 import psycopg
 import structlog
-from sqlalchemy.exc import SQLAlchemyError
 
 from qtg_dagster.domain.errors import StaleClaim
 from qtg_dagster.domain.observation import error_backoff
@@ -27,9 +26,11 @@ from qtg_dagster.engine.wakeups import Wakeups
 from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.backlog import count_backlog
 from qtg_dagster.store.claims import Claim, claim_due_observations, claim_ready, release, release_forgotten
+from qtg_dagster.store.database import DATABASE_ERRORS
 from qtg_dagster.store.heartbeats import beat
 from qtg_dagster.store.runners import Runner, RunnerIdentity
 from qtg_dagster.store.slots import successor_waits, take_slot
+from qtg_dagster.store.work import Work, load_works
 
 log = structlog.get_logger("qtg.drain")
 
@@ -53,7 +54,7 @@ WORKER_NAMES = {
     DrainKind.OBSERVE: "node_observer",
     DrainKind.RECOVER: "node_recovery",
 }
-_WORK: dict[DrainKind, Callable[[Engine, Claim], Awaitable[None]]] = {
+_WORK: dict[DrainKind, Callable[[Engine, Work], Awaitable[None]]] = {
     DrainKind.DISPATCH: dispatch_node,
     DrainKind.OBSERVE: observe_node,
     DrainKind.RECOVER: recover_node,
@@ -81,6 +82,8 @@ class Drain:
         self._identity = RunnerIdentity(kind, engine.settings.network_class, dagster_run_id)
         self._stop = asyncio.Event()
         self._stop_reason = ""
+        self._wakeups = Wakeups(engine.database, kind)
+        self._full = False
         self._tasks: dict[asyncio.Task[None], Claim] = {}
         self._started = self._last_work = time.monotonic()
         self._consecutive_errors = 0
@@ -92,12 +95,13 @@ class Drain:
         """Take no more work, finish what is in flight, end."""
         self._stop_reason = self._stop_reason or reason
         self._stop.set()
+        self._wakeups.event.set()
 
     async def run(self) -> DrainReport:
         """Wait for the slot (a present drain lets go when it sees us), then work until there is a reason to end."""
         async with (
             Runner(self._engine.database, self._identity) as runner,
-            Wakeups(self._engine.database, self._kind) as wakeups,
+            self._wakeups as wakeups,
         ):
             self.report.runner_id = runner.runner_id
             self.report.ended_because = await self._take_slot(runner)
@@ -147,7 +151,8 @@ class Drain:
         try:
             await self._release_forgotten()
             claims = await self._claim(runner, free) if free > 0 else []
-        except (SQLAlchemyError, OSError) as error:
+            works = await load_works(self._engine.database, claims) if claims else []
+        except DATABASE_ERRORS as error:
             self._may_hold_unworked = True
             self._consecutive_errors += 1
             self.report.errors += 1
@@ -156,10 +161,10 @@ class Drain:
             await self._sleep(max(error_backoff(self._consecutive_errors), self._engine.settings.drain_poll_seconds))
             return 0
         self._consecutive_errors = 0
-        for claim in claims:
-            task = asyncio.create_task(self._work_one(claim), name=f"{self._kind} {claim.node_id}")
-            self._tasks[task] = claim
-            task.add_done_callback(self._tasks.pop)
+        for work in works:
+            task = asyncio.create_task(self._work_one(work), name=work.claim.node_id)
+            self._tasks[task] = work.claim
+            task.add_done_callback(self._ended)
         if claims:
             self._last_work = time.monotonic()
             self.report.nodes += len(claims)
@@ -178,21 +183,26 @@ class Drain:
                 claims = await claim_unknown_nodes(self._engine, runner)
         return claims
 
-    async def _work_one(self, claim: Claim) -> None:
+    async def _work_one(self, work: Work) -> None:
         try:
-            await _WORK[self._kind](self._engine, claim)
+            await _WORK[self._kind](self._engine, work)
         except Exception:
             self.report.errors += 1
-            log.exception("node not worked", kind=self._kind, node=claim.node_id)
-            await self._give_back(claim)
+            log.exception("node not worked", kind=self._kind, node=work.claim.node_id)
+            await self._give_back(work.claim)
         else:
-            self.report.settled_requests.add(claim.request_id)
+            self.report.settled_requests.add(work.claim.request_id)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        if self._full:
+            self._wakeups.event.set()
 
     async def _give_back(self, claim: Claim) -> None:
         """A node whose work failed in us may be claimed again by anyone, but not in a hot loop."""
         try:
             await release(self._engine.database, [claim], delay_seconds=GIVE_BACK_SECONDS)
-        except (SQLAlchemyError, OSError):
+        except DATABASE_ERRORS:
             self._may_hold_unworked = True
             log.exception("claim not given back yet", node=claim.node_id)
 
@@ -214,18 +224,11 @@ class Drain:
 
     async def _wait(self, wakeups: Wakeups, free: int) -> None:
         """Until woken, stopped, the poll is due, or (when full) a place becomes free."""
-        waits: set[asyncio.Task[object]] = {
-            asyncio.create_task(self._stop.wait()),
-            asyncio.create_task(wakeups.event.wait()),
-        }
-        others: set[asyncio.Task[None]] = set(self._tasks) if free <= 0 else set()
-        await asyncio.wait(
-            waits | others,
-            timeout=self._engine.settings.drain_poll_seconds,
-            return_when=asyncio.FIRST_COMPLETED,
-        )
-        for task in waits:
-            task.cancel()
+        self._full = free <= 0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._engine.settings.drain_poll_seconds):
+                await wakeups.event.wait()
+        self._full = False
 
     async def _reason_to_end(self, runner: Runner) -> str:
         if self._stop.is_set():
@@ -253,7 +256,7 @@ class Drain:
         horizon = max(settings.drain_linger_seconds, 15.0)
         try:
             backlog = await count_backlog(self._engine.database, settings.network_class, horizon_seconds=horizon)
-        except (SQLAlchemyError, OSError):
+        except DATABASE_ERRORS:
             log.exception("backlog not counted", kind=self._kind)
             return True
         return bool(backlog.of(self._kind))
@@ -286,7 +289,7 @@ class Drain:
                 items=items,
                 error=error,
             )
-        except (SQLAlchemyError, OSError):
+        except DATABASE_ERRORS:
             log.exception("heartbeat not written", kind=self._kind)
 
     async def _sleep(self, seconds: float) -> None:

@@ -13,12 +13,11 @@ from qtg_dagster.domain.states import NodeState, RequestState
 from qtg_dagster.engine.context import build_execution_context
 from qtg_dagster.engine.outcomes import LOOK_FAILED, move_for_error, move_for_observe
 from qtg_dagster.engine.parts import Engine
-from qtg_dagster.engine.persist import record
 from qtg_dagster.faults import FaultPoint, fault_point
-from qtg_dagster.store.claims import Claim, claim_due_observations, release
+from qtg_dagster.store.claims import claim_due_observations, release
 from qtg_dagster.store.moves import Move
 from qtg_dagster.store.runners import Runner
-from qtg_dagster.store.work import Work, load_work
+from qtg_dagster.store.work import Work, load_works
 
 log = structlog.get_logger("qtg.engine")
 
@@ -27,25 +26,24 @@ async def observe_active_nodes(engine: Engine, runner: Runner, batch: int = 10) 
     """One pass: claim up to `batch` due nodes and look at each; returns how many."""
     claims = await claim_due_observations(engine.database, runner, batch)
     fault_point(FaultPoint.OBSERVE_CLAIM)
-    await asyncio.gather(*(observe_node(engine, claim) for claim in claims))
+    await asyncio.gather(*(observe_node(engine, work) for work in await load_works(engine.database, claims)))
     return len(claims)
 
 
-async def observe_node(engine: Engine, claim: Claim) -> None:
+async def observe_node(engine: Engine, work: Work) -> None:
     """Look at one claimed node and record what was seen."""
-    work = await load_work(engine.database, claim)
     active = work.node_state in (NodeState.SUBMITTED, NodeState.OBSERVING)
     if not active or work.request_state is not RequestState.EXECUTING:
-        await release(engine.database, [claim])
+        await release(engine.database, [work.claim])
         return
     move = _timed_out(engine, work) if engine.settings.observe_timeout_enforcement_enabled else None
     if move is None:
         move = await _look(engine, work)
     fault_point(FaultPoint.OBSERVE_RESPONSE)
     try:
-        await record(engine, work, move)
+        await engine.outcomes.record(work, move)
     except StaleClaim as stale:
-        log.warning("observation fenced", node=claim.node_id, reason=str(stale))
+        log.warning("observation fenced", node=work.claim.node_id, reason=str(stale))
     if move.to_state is NodeState.COMPLETED:
         fault_point(FaultPoint.COMPLETE_ADVANCE_COMMIT)
 

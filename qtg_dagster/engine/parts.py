@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from qtg_dagster.domain.clock import Clock, SystemClock
+from qtg_dagster.engine.persist import Recorder
 from qtg_dagster.executors.registry import ExecutorRegistry, SignerRegistry
 from qtg_dagster.inventory import Inventory
 from qtg_dagster.settings import Settings
@@ -21,3 +22,7 @@ class Engine:
     executors: ExecutorRegistry
     signers: SignerRegistry
     clock: Clock = field(default_factory=SystemClock)
+    outcomes: Recorder = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outcomes", Recorder(self.database))

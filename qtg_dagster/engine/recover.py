@@ -12,13 +12,12 @@ from qtg_dagster.domain.states import NodeState, RequestState
 from qtg_dagster.engine.context import build_execution_context
 from qtg_dagster.engine.outcomes import move_for_error, move_for_recover
 from qtg_dagster.engine.parts import Engine
-from qtg_dagster.engine.persist import record
 from qtg_dagster.executors.contract import DEFAULT_SUBMIT_GRACE_SECONDS, submit_grace
 from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.claims import RECOVERY_ARMS, Claim, claim_recoverable, release
 from qtg_dagster.store.moves import Move
 from qtg_dagster.store.runners import Runner
-from qtg_dagster.store.work import Work, load_work
+from qtg_dagster.store.work import Work, load_works
 
 log = structlog.get_logger("qtg.engine")
 
@@ -26,7 +25,7 @@ log = structlog.get_logger("qtg.engine")
 async def recover_unknown_nodes(engine: Engine, runner: Runner, batch: int | None = None) -> int:
     """One pass over the four arms; returns how many nodes were looked at."""
     claims = await claim_unknown_nodes(engine, runner, batch)
-    await asyncio.gather(*(recover_node(engine, claim) for claim in claims))
+    await asyncio.gather(*(recover_node(engine, work) for work in await load_works(engine.database, claims)))
     return len(claims)
 
 
@@ -43,19 +42,18 @@ async def claim_unknown_nodes(engine: Engine, runner: Runner, batch: int | None 
     return claims
 
 
-async def recover_node(engine: Engine, claim: Claim) -> None:
+async def recover_node(engine: Engine, work: Work) -> None:
     """Ask the executor about one claimed node and record what it can prove."""
-    work = await load_work(engine.database, claim)
     uncertain = work.node_state in (NodeState.UNKNOWN, NodeState.SUBMITTING)
     if not uncertain or work.request_state is not RequestState.EXECUTING:
-        await release(engine.database, [claim])
+        await release(engine.database, [work.claim])
         return
     move = await _investigate(engine, work)
     fault_point(FaultPoint.RECOVER_RESPONSE)
     try:
-        await record(engine, work, move)
+        await engine.outcomes.record(work, move)
     except StaleClaim as stale:
-        log.warning("recovery fenced", node=claim.node_id, reason=str(stale))
+        log.warning("recovery fenced", node=work.claim.node_id, reason=str(stale))
 
 
 async def _investigate(engine: Engine, work: Work) -> Move:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy.exc import IntegrityError
+from psycopg.errors import UniqueViolation
 
 from qtg_dagster.domain.states import NodeState
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.runners import Runner
-from qtg_dagster.store.statements import as_json, statement
+from qtg_dagster.store.statements import as_json, native
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ async def claim_ready(database: Database, runner: Runner, batch: int) -> list[Cl
     """
     try:
         return await _claim(database, "claim_ready", runner, batch=batch)
-    except IntegrityError:
+    except UniqueViolation:
         return []
 
 
@@ -83,10 +83,11 @@ async def claim_recoverable(
 
 async def _claim(database: Database, name: str, runner: Runner, **parameters: object) -> list[Claim]:
     bound = {"runner_id": runner.runner_id, "network_class": runner.identity.network_class, **parameters}
-    async with database.transaction() as transaction:
-        rows = (await transaction.execute(statement(name), bound)).all()
+    async with database.connection() as connection:
+        rows = await (await connection.execute(native(name), bound)).fetchall()
     return [
-        Claim(row.node_id, row.request_id, runner.runner_id, row.claim_epoch, NodeState(row.node_state)) for row in rows
+        Claim(row["node_id"], row["request_id"], runner.runner_id, row["claim_epoch"], NodeState(row["node_state"]))
+        for row in rows
     ]
 
 
@@ -95,23 +96,21 @@ async def release(database: Database, claims: Sequence[Claim], *, delay_seconds:
 
     A claim that was taken over in the meantime is left alone.
     """
-    async with database.transaction() as transaction:
+    async with database.connection() as connection:
         for claim in claims:
-            await transaction.execute(
-                statement("release_claim"),
-                {
-                    "node_id": claim.node_id,
-                    "runner_id": claim.runner_id,
-                    "claim_epoch": claim.claim_epoch,
-                    "delay": delay_seconds,
-                },
-            )
+            bound = {
+                "node_id": claim.node_id,
+                "runner_id": claim.runner_id,
+                "claim_epoch": claim.claim_epoch,
+                "delay": float(delay_seconds),
+            }
+            await connection.execute(native("release_claim"), bound)
 
 
 async def release_forgotten(
     database: Database, runner_id: int, in_work: Collection[str], *, delay_seconds: float = 0
 ) -> int:
     """Give back every node that a runner holds and that is not among `in_work` (node ids); returns how many."""
-    bound = {"runner_id": runner_id, "in_work": list(in_work), "delay": delay_seconds}
-    async with database.transaction() as transaction:
-        return (await transaction.execute(statement("release_forgotten"), bound)).rowcount
+    bound = {"runner_id": runner_id, "in_work": list(in_work), "delay": float(delay_seconds)}
+    async with database.connection() as connection:
+        return (await connection.execute(native("release_forgotten"), bound)).rowcount

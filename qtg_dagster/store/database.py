@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeAlias
 
 import psycopg
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 
 from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.store.migrate import sqlalchemy_url
+from qtg_dagster.store.pool import Connection, ConnectionPool
 
 #: What a statement can be run on: a transaction of ours, or the caller's own session.
 Transaction: TypeAlias = AsyncConnection | AsyncSession
+#: What a database that fails, or cannot be reached, raises here.
+DATABASE_ERRORS = (psycopg.Error, SQLAlchemyError, OSError)
 
 
 class Database:
@@ -24,6 +28,8 @@ class Database:
         if not url:
             raise ConfigurationError("DATABASE_URL: no database; set it, or start the embedded one with `qtg up`")
         self.url = url
+        self._direct_url = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+        self._pool = ConnectionPool(self._direct_url, pool_size)
         self._engine: AsyncEngine = create_async_engine(
             sqlalchemy_url(url),
             pool_size=pool_size,
@@ -38,6 +44,10 @@ class Database:
         """A transaction that commits at the end of the block and rolls back when it raises."""
         async with self._engine.begin() as connection:
             yield connection
+
+    def connection(self) -> AbstractAsyncContextManager[Connection]:
+        """A connection in autocommit for the money path: each statement is a transaction of its own."""
+        return self._pool.connection()
 
     @asynccontextmanager
     async def within(self, transaction: Transaction | None) -> AsyncIterator[Transaction]:
@@ -58,8 +68,9 @@ class Database:
         Raises `ConfigurationError` behind a pooler: there the session that holds a lock is not the session that
         the next statement runs in, so ownership would mean nothing.
         """
-        url = make_url(self.url).set(drivername="postgresql").render_as_string(hide_password=False)
-        connection = await psycopg.AsyncConnection.connect(url, autocommit=True, application_name="qtg lock")
+        connection = await psycopg.AsyncConnection.connect(
+            self._direct_url, autocommit=True, application_name="qtg lock"
+        )
         row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
         if row is None or row[0] != connection.info.backend_pid:
             await connection.close()
@@ -70,5 +81,6 @@ class Database:
         return connection
 
     async def close(self) -> None:
-        """Close the pool."""
+        """Close all that is not in use."""
+        await self._pool.close()
         await self._engine.dispose()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from qtg_dagster.domain.canonical import digest
 from qtg_dagster.domain.contract import PreparedAction
@@ -18,11 +17,13 @@ from qtg_dagster.domain.states import FINAL_REQUEST_STATES, REQUEST_MOVES, NodeS
 from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.claims import Claim
 from qtg_dagster.store.database import Database
-from qtg_dagster.store.statements import as_json, statement
+from qtg_dagster.store.pool import Connection
+from qtg_dagster.store.statements import as_json, native
 from qtg_dagster.store.work import Work
 
 #: Moves after which the whole movement is looked at again; READY, because what never left no longer holds back FAILED.
 _CONSEQUENTIAL = frozenset({NodeState.COMPLETED, NodeState.FAILED, NodeState.UNKNOWN, NodeState.READY})
+_NOTHING_FOLLOWS = Advance(ready=(), request_state=None)
 _WOKEN_BY = {NodeState.SUBMITTED: "observe", NodeState.UNKNOWN: "recover", NodeState.READY: "dispatch"}
 
 
@@ -54,38 +55,37 @@ class Move:
 
 
 async def record_intent(database: Database, work: Work, intent: Intent) -> None:
-    """Commit READY -> SUBMITTING; raises `StaleClaim` when the node or its nonce is no longer ours."""
+    """Commit READY -> SUBMITTING; raises `StaleClaim` when the node or its nonce is no longer ours.
+
+    One statement and one commit for this node alone: no other node's trouble can undo or delay it.
+    """
     claim, prepared = work.claim, intent.prepared
     nonce = prepared.nonce_reservation
-    async with database.transaction() as transaction:
-        await transaction.execute(statement("lock_movement"), {"request_id": claim.request_id})
-        row = (
-            await transaction.execute(
-                statement("record_intent"),
-                {
-                    "request_id": claim.request_id,
-                    "node_id": claim.node_id,
-                    "runner_id": claim.runner_id,
-                    "claim_epoch": claim.claim_epoch,
-                    "attempt_no": intent.attempt_no,
-                    "idempotency_key": intent.idempotency_key,
-                    "prepared": prepared.model_dump_json(),
-                    "payload_hash": prepared.payload_hash,
-                    "provider_refs": as_json(prepared.provider_refs),
-                    "signer_key": intent.signer_key,
-                    "signer_address": intent.signer_address,
-                    "facts": as_json(_intent_facts(intent)),
-                    "nonce_chain": nonce.chain if nonce else None,
-                    "nonce_sender": nonce.sender if nonce else None,
-                    "nonce": nonce.nonce if nonce else None,
-                },
-            )
-        ).one()
-        if row.moved != 1:
-            raise StaleClaim(f"node {claim.node_id} is no longer ours to submit")
-        if nonce is not None and row.bound != 1:
-            raise StaleClaim(f"nonce {nonce.nonce} of {nonce.sender} is no longer reserved for node {claim.node_id}")
+    bound = {
+        "request_id": claim.request_id,
+        "node_id": claim.node_id,
+        "runner_id": claim.runner_id,
+        "claim_epoch": claim.claim_epoch,
+        "attempt_no": intent.attempt_no,
+        "idempotency_key": intent.idempotency_key,
+        "prepared": prepared.model_dump_json(),
+        "payload_hash": prepared.payload_hash,
+        "provider_refs": as_json(prepared.provider_refs),
+        "signer_key": intent.signer_key,
+        "signer_address": intent.signer_address,
+        "facts": as_json(_intent_facts(intent)),
+        "nonce_chain": nonce.chain if nonce else None,
+        "nonce_sender": nonce.sender if nonce else None,
+        "nonce": nonce.nonce if nonce else None,
+    }
+    async with database.connection() as connection:
         fault_point(FaultPoint.PREPARE_COMMIT)
+        row = await (await connection.execute(native("record_intent"), bound)).fetchone()
+    assert row is not None  # noqa: S101 - aggregates give one row
+    if nonce is not None and not row["nonce_held"]:
+        raise StaleClaim(f"nonce {nonce.nonce} of {nonce.sender} is no longer reserved for node {claim.node_id}")
+    if row["moved"] != 1:
+        raise StaleClaim(f"node {claim.node_id} is no longer ours to submit")
 
 
 def _intent_facts(intent: Intent) -> dict[str, Any]:
@@ -102,74 +102,126 @@ def _intent_facts(intent: Intent) -> dict[str, Any]:
 
 
 async def record_move(database: Database, work: Work, move: Move) -> Advance:
-    """Commit a move and its consequences; returns them.
+    """Commit one move and its consequences; returns them.
 
     A write by a runner that lost the node changes nothing, is journaled as fenced, and raises `StaleClaim`.
     """
-    if move.to_state is not work.node_state:
-        check_node_move(work.node_state, move.to_state)
-    consequences = Advance(ready=(), request_state=None)
-    async with database.transaction() as transaction:
-        if move.to_state in _CONSEQUENTIAL and move.to_state is not work.node_state:
-            consequences = await _consequences(transaction, work, move)
-        row = (await transaction.execute(statement("move_node"), _bound(work, move, consequences))).one()
-        moved = row.moved == 1
-    if not moved:
-        await _journal_fenced(database, work.claim, move)
-        raise StaleClaim(f"node {work.claim.node_id} was taken over; its {move.step_kind} changed nothing")
-    return consequences
+    [found] = await record_moves(database, [(work, move)])
+    if isinstance(found, StaleClaim):
+        raise found
+    return found
 
 
-async def _consequences(transaction: AsyncConnection, work: Work, move: Move) -> Advance:
-    """Lock the movement and derive what the move means for it, from where the nodes stand under the lock.
+async def record_moves(database: Database, moves: Sequence[tuple[Work, Move]]) -> list[Advance | StaleClaim]:
+    """Commit moves of nodes of different movements together; gives each one's consequences, or why it was fenced.
+
+    At most one move a movement: what follows from a second one depends on the first. Moves that mean something for
+    their movement are decided from where its nodes stand under its lock.
+    """
+    for work, move in moves:
+        if move.to_state is not work.node_state:
+            check_node_move(work.node_state, move.to_state)
+    weighty = [work.claim.request_id for work, move in moves if _is_consequential(work, move)]
+    async with database.connection() as connection:
+        if weighty:
+            async with connection.transaction():
+                stand = await _lock(connection, weighty)
+                found = [_consequences(work, move, stand) for work, move in moves]
+                moved = await _write(connection, moves, found)
+        else:
+            found = [_NOTHING_FOLLOWS] * len(moves)
+            moved = await _write(connection, moves, found)
+        for work, move in moves:
+            if work.claim.node_id not in moved:
+                await connection.execute(native("journal_fenced"), _fenced(work.claim, move))
+    return [
+        advance if work.claim.node_id in moved else _stale(work, move)
+        for (work, move), advance in zip(moves, found, strict=True)
+    ]
+
+
+def _is_consequential(work: Work, move: Move) -> bool:
+    return move.to_state in _CONSEQUENTIAL and move.to_state is not work.node_state
+
+
+_Standing = dict[str, tuple[RequestState, dict[str, NodeState]]]
+
+
+async def _lock(connection: Connection, request_ids: list[str]) -> _Standing:
+    """Lock movements, and read where they and their nodes stand."""
+    which = {"request_ids": request_ids}
+    locked = await (await connection.execute(native("lock_movements"), which)).fetchall()
+    nodes = await (await connection.execute(native("read_many_node_states"), which)).fetchall()
+    states = {row["request_id"]: json.loads(row["node_states"]) for row in nodes}
+    return {
+        row["request_id"]: (
+            RequestState(row["request_state"]),
+            {key: NodeState(state) for key, state in states[row["request_id"]].items()},
+        )
+        for row in locked
+    }
+
+
+def _consequences(work: Work, move: Move, stand: _Standing) -> Advance:
+    """What a move means for its movement.
 
     A state that the movement cannot go to from where it is (it waits for a person already) is not news.
     """
-    which = {"request_id": work.claim.request_id}
-    current = RequestState((await transaction.execute(statement("lock_movement"), which)).scalar_one())
-    found_states = (await transaction.execute(statement("read_node_states"), which)).scalar_one()
-    states = {key: NodeState(state) for key, state in found_states.items()}
-    states[work.node.node_key] = move.to_state
-    found = advance_after_completion(work.plan, states)
+    if not _is_consequential(work, move):
+        return _NOTHING_FOLLOWS
+    current, states = stand[work.claim.request_id]
+    found = advance_after_completion(work.plan, {**states, work.node.node_key: move.to_state})
     news = found.request_state in REQUEST_MOVES[current]
     return Advance(ready=found.ready, request_state=found.request_state if news else None)
 
 
-def _bound(work: Work, move: Move, consequences: Advance) -> dict[str, Any]:
+async def _write(
+    connection: Connection, moves: Sequence[tuple[Work, Move]], found: Sequence[Advance]
+) -> frozenset[str]:
+    """Write the moves; returns the ids of the nodes that were still ours to move."""
+    wake = {kind for (work, move), advance in zip(moves, found, strict=True) for kind in _wakes(work, move, advance)}
+    items = [_item(work, move, advance) for (work, move), advance in zip(moves, found, strict=True)]
+    bound = {"moves": as_json(items), "wake": sorted(wake)}
+    row = await (await connection.execute(native("move_nodes"), bound)).fetchone()
+    return frozenset((row and row["moved"]) or ())
+
+
+def _wakes(work: Work, move: Move, consequences: Advance) -> set[str]:
+    changed = move.to_state is not work.node_state
+    kinds = {_WOKEN_BY[move.to_state]} if changed and move.to_state in _WOKEN_BY else set()
+    return kinds | {"dispatch"} if consequences.ready else kinds
+
+
+def _item(work: Work, move: Move, consequences: Advance) -> dict[str, Any]:
     claim = work.claim
     facts = redact(dict(move.facts))
     facts_digest = digest("qtg.facts.v1", {"state": move.to_state, "facts": facts})
-    changed = move.to_state is not work.node_state
     state = consequences.request_state
-    wake = {_WOKEN_BY[move.to_state]} if changed and move.to_state in _WOKEN_BY else set()
-    if consequences.ready:
-        wake.add("dispatch")
     return {
         "node_id": claim.node_id,
+        "request_id": claim.request_id,
         "node_key": work.node.node_key,
         "runner_id": claim.runner_id,
         "claim_epoch": claim.claim_epoch,
         "from_state": work.node_state,
         "to_state": move.to_state,
         "step_kind": move.step_kind,
-        "facts": as_json(facts),
+        "facts": facts,
         "facts_digest": facts_digest,
         # A look that saw nothing new leaves no row: hours of polling would bury what happened.
-        "journaled": changed or facts_digest != work.facts_digest,
-        "provider_refs": as_json(dict(move.provider_refs)),
-        "artifacts": as_json(dict(move.artifacts)),
+        "journaled": move.to_state is not work.node_state or facts_digest != work.facts_digest,
+        "provider_refs": dict(move.provider_refs),
+        "artifacts": dict(move.artifacts),
         "error_code": move.error_code,
         "error_message": move.error_message,
         "look_after": move.look_after,
         "keep_key": move.to_state in (NodeState.SUBMITTING, NodeState.UNKNOWN),
         "attempt_outcome": move.attempt_outcome,
         "release_nonce": move.release_nonce,
-        "ready_keys": list(consequences.ready),
-        "frontier": list(consequences.ready) if consequences.ready else None,
+        "ready_keys": list(consequences.ready) or None,
         "request_state": state,
         "request_finished": state in FINAL_REQUEST_STATES,
-        "callbacks": as_json(_callbacks(work, move, consequences)),
-        "wake": sorted(wake),
+        "callbacks": _callbacks(work, move, consequences),
     }
 
 
@@ -198,14 +250,14 @@ def _allowed_actions(state: NodeState) -> list[str]:
     return ["resume"] if state is NodeState.UNKNOWN else ["retry", "cancel"]
 
 
-async def _journal_fenced(database: Database, claim: Claim, move: Move) -> None:
-    async with database.transaction() as transaction:
-        await transaction.execute(
-            statement("journal_fenced"),
-            {
-                "node_id": claim.node_id,
-                "runner_id": claim.runner_id,
-                "claim_epoch": claim.claim_epoch,
-                "facts": as_json({"would_be": move.to_state, "facts": redact(dict(move.facts))}),
-            },
-        )
+def _fenced(claim: Claim, move: Move) -> dict[str, Any]:
+    return {
+        "node_id": claim.node_id,
+        "runner_id": claim.runner_id,
+        "claim_epoch": claim.claim_epoch,
+        "facts": as_json({"would_be": move.to_state, "facts": redact(dict(move.facts))}),
+    }
+
+
+def _stale(work: Work, move: Move) -> StaleClaim:
+    return StaleClaim(f"node {work.claim.node_id} was taken over; its {move.step_kind} changed nothing")

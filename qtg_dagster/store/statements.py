@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
@@ -10,16 +11,30 @@ from typing import Any
 
 from sqlalchemy import TextClause, text
 
+_COMMENT = re.compile(r"--[^\n]*")
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)\b")
+
+
+def _source(name: str) -> str:
+    return (files("qtg_dagster.store") / "sql" / f"{name}.sql").read_text()
+
 
 @cache
 def statement(name: str) -> TextClause:
-    """The statement in `sql/<name>.sql`."""
-    return text((files("qtg_dagster.store") / "sql" / f"{name}.sql").read_text())
+    """The statement in `sql/<name>.sql`, for SQLAlchemy."""
+    return text(_source(name))
+
+
+@cache
+def native(name: str) -> bytes:
+    """The statement in `sql/<name>.sql`, for psycopg; without comments and spaces, because it remembers short ones."""
+    bare = " ".join(_COMMENT.sub("", _source(name)).split())
+    return _PARAMETER.sub(r"%(\1)s", bare.replace("%", "%%")).encode()
 
 
 def as_json(value: Any) -> str:
     """Text for a jsonb parameter; raises `TypeError` or `ValueError` for what JSON cannot carry exactly."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return _ENCODE(value)
 
 
 def json_problem(value: Any) -> str | None:
@@ -30,6 +45,9 @@ def json_problem(value: Any) -> str | None:
     except (TypeError, ValueError) as error:
         return f"{type(error).__name__}: {error}"
     return "a NUL character" if "\\u0000" in text else None
+
+
+_ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 def _as_text(value: Any) -> str:

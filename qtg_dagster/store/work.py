@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -13,7 +15,7 @@ from qtg_dagster.domain.plans import Plan, PlanNode
 from qtg_dagster.domain.states import NodeState, RequestState
 from qtg_dagster.store.claims import Claim
 from qtg_dagster.store.database import Database
-from qtg_dagster.store.statements import statement
+from qtg_dagster.store.statements import native
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,37 +69,51 @@ def _plan(text: str) -> Plan:
     return Plan.model_validate_json(text)
 
 
+async def load_works(database: Database, claims: Sequence[Claim]) -> list[Work]:
+    """Read the work of several claims in one statement, in the order of the claims; one that is gone is left out."""
+    bound = {"node_ids": [claim.node_id for claim in claims]}
+    async with database.connection() as connection:
+        rows = await (await connection.execute(native("load_work"), bound)).fetchall()
+    plans = {row["plan_version_id"]: row["plan"] for row in rows if row["plan"] is not None}
+    found = {row["node_id"]: row for row in rows}
+    return [
+        _work(claim, found[claim.node_id], _plan(plans[found[claim.node_id]["plan_version_id"]]))
+        for claim in claims
+        if claim.node_id in found
+    ]
+
+
 async def load_work(database: Database, claim: Claim) -> Work:
     """Read the work of a claim; raises `NotFound` when the node is gone."""
-    async with database.transaction() as transaction:
-        row = (await transaction.execute(statement("load_work"), {"node_id": claim.node_id})).one_or_none()
-    if row is None:
+    works = await load_works(database, [claim])
+    if not works:
         raise NotFound(f"node {claim.node_id} does not exist")
-    plan = _plan(row.plan)
+    return works[0]
+
+
+def _work(claim: Claim, row: dict[str, Any], plan: Plan) -> Work:
+    siblings = json.loads(row["siblings"]).items()
     return Work(
         claim=claim,
-        request_state=RequestState(row.request_state),
-        intent=row.intent,
-        input_params=row.input_params,
-        resolved_bindings=row.resolved_bindings,
-        compiled_plan_hash=row.compiled_plan_hash,
-        approval_digest=row.approval_digest,
-        template_version=row.template_version,
+        request_state=RequestState(row["request_state"]),
+        intent=json.loads(row["intent"]),
+        input_params=json.loads(row["input_params"]),
+        resolved_bindings=json.loads(row["resolved_bindings"]),
+        compiled_plan_hash=row["compiled_plan_hash"],
+        approval_digest=row["approval_digest"],
+        template_version=row["template_version"],
         plan=plan,
-        node=plan.node(row.node_key),
-        node_state=NodeState(row.node_state),
-        attempt_no=row.attempt_no,
-        provider_refs=row.provider_refs,
-        looks=row.looks,
-        error_code=row.error_code,
-        facts_digest=row.facts_digest,
-        started_at=row.started_at,
-        attempted_at=row.attempted_at,
-        submitted_at=row.submitted_at,
-        database_now=row.database_now,
-        siblings={
-            key: Sibling(NodeState(value["state"]), value["refs"], value["artifacts"])
-            for key, value in row.siblings.items()
-        },
-        prepared=PreparedAction.model_validate(row.prepared) if row.prepared else None,
+        node=plan.node(row["node_key"]),
+        node_state=NodeState(row["node_state"]),
+        attempt_no=row["attempt_no"],
+        provider_refs=json.loads(row["provider_refs"]),
+        looks=row["looks"],
+        error_code=row["error_code"],
+        facts_digest=row["facts_digest"],
+        started_at=row["started_at"],
+        attempted_at=row["attempted_at"],
+        submitted_at=row["submitted_at"],
+        database_now=row["database_now"],
+        siblings={key: Sibling(NodeState(state), refs, artifacts) for key, (state, refs, artifacts) in siblings},
+        prepared=PreparedAction.model_validate_json(row["prepared"]) if row["prepared"] else None,
     )

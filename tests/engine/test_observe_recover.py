@@ -219,7 +219,7 @@ async def test_a_look_that_lost_its_claim_changes_nothing_but_is_on_record(desk:
     desk.provider.during(
         "observe", "first", lambda: desk.sql("UPDATE qtg.movement_request_nodes SET claim_epoch = claim_epoch + 1")
     )
-    await observe_node(desk.engine, claim)
+    await observe_node(desk.engine, await load_work(desk.engine.database, claim))
     assert (await desk.node())["node_state"] == "SUBMITTED"
     assert (await desk.steps())[-1]["step_kind"] == "fenced"
 
@@ -346,7 +346,7 @@ async def test_a_movement_that_left_executing_is_not_swept(desk: Desk) -> None:
     claims = await claim_unknown_nodes(desk.engine, desk.runner)
     await desk.sql("UPDATE qtg.movement_requests SET request_state = 'MANUAL_INTERVENTION'")
     for claim in claims:
-        await recover_node(desk.engine, claim)
+        await recover_node(desk.engine, await load_work(desk.engine.database, claim))
     assert desk.provider.count("recover", "first") == 0
     assert await desk.recover() == 0
     await desk.sql("UPDATE qtg.movement_requests SET request_state = 'EXECUTING'")

@@ -11,6 +11,7 @@ from qtg_dagster.domain.errors import Conflict
 from qtg_dagster.engine.dispatch import dispatch_node
 from qtg_dagster.engine.requests import cancel_movement, create_movement, publish_template
 from qtg_dagster.store.claims import Claim, claim_ready
+from qtg_dagster.store.work import load_work
 from qtg_dagster.store.runners import Runner, RunnerIdentity
 from tests.engine.desk import Desk
 from tests.engine.plans import begin, node, order_of, plan_of
@@ -47,10 +48,10 @@ async def test_x2_asking_again_for_the_same_attempt_reaches_no_provider(
     claim = await claimed(desk)
     if answer is not None:
         desk.will("submit", "first", answer)
-    await dispatch_node(desk.engine, claim)
+    await dispatch_node(desk.engine, await load_work(desk.engine.database, claim))
     before = list(desk.provider.calls)
     for again in (claim, replace(claim, claim_epoch=claim.claim_epoch + 1)):
-        await dispatch_node(desk.engine, again)
+        await dispatch_node(desk.engine, await load_work(desk.engine.database, again))
     assert desk.provider.calls == before
     assert len(desk.provider.book) == 1
 
@@ -58,7 +59,8 @@ async def test_x2_asking_again_for_the_same_attempt_reaches_no_provider(
 async def test_one_claim_worked_twice_at_once_is_submitted_once(desk: Desk) -> None:
     await desk.begin(ONE)
     claim = await claimed(desk)
-    await asyncio.gather(*(dispatch_node(desk.engine, claim) for _ in range(4)))
+    works = [await load_work(desk.engine.database, claim) for _ in range(4)]
+    await asyncio.gather(*(dispatch_node(desk.engine, work) for work in works))
     assert desk.provider.count("submit", "first") == len(desk.provider.book) == 1
 
 
@@ -73,7 +75,7 @@ async def test_a_node_taken_over_in_preflight_is_submitted_by_its_new_holder_alo
             assert await desk.dispatch() == 1
 
         desk.provider.during("preflight", "first", taken_over)
-        await dispatch_node(desk.engine, claim)
+        await dispatch_node(desk.engine, await load_work(desk.engine.database, claim))
     assert desk.provider.count("preflight", "first") == 2
     assert desk.provider.count("submit", "first") == 1
     assert (await desk.node())["node_state"] == "SUBMITTED"

@@ -37,6 +37,8 @@ movement_requests = Table(
     words("compiled_plan_hash"),
     words("approval_digest"),
     Column("current_frontier", ARRAY(Text), nullable=False, server_default=text("'{}'::text[]")),
+    # Kept by the guard on nodes: who starts a node needs only this row, and its lock, to know of a sibling's failure.
+    Column("failed_nodes", Integer, nullable=False, server_default=text("0")),
     words("requested_by"),
     words("reason"),
     words("callback_url", nullable=True),
@@ -52,6 +54,7 @@ movement_requests = Table(
     Index("ix_movement_requests_open", "created_at", postgresql_where=text("finished_at IS NULL")),
     Index("ix_movement_requests_expiring", "expires_at", postgresql_where=text("request_state = 'PENDING_APPROVAL'")),
     Index("ix_movement_requests_finished", "finished_at", postgresql_where=text("finished_at IS NOT NULL")),
+    postgresql_with={"fillfactor": 70},
 )
 
 movement_request_nodes = Table(
@@ -117,6 +120,8 @@ movement_request_nodes = Table(
         unique=True,
         postgresql_where=text("in_flight_key IS NOT NULL"),
     ),
+    # Room on each page for the next version of its rows: a node is updated five times or so in its life.
+    postgresql_with={"fillfactor": 60},
 )
 
 movement_approvals = Table(

@@ -11,15 +11,13 @@ candidates AS (
     WHERE n.node_state = 'READY' AND n.node_kind <> 'manual'
       AND r.request_state IN ('APPROVED', 'EXECUTING') AND r.network_class = :network_class
       AND (n.next_look_at IS NULL OR n.next_look_at <= now())
-      AND (n.runner_id IS NULL OR n.runner_id NOT IN (SELECT runner_id FROM live))
-      AND NOT EXISTS (
-            SELECT 1 FROM qtg.movement_request_nodes failed
-            WHERE failed.request_id = n.request_id AND failed.node_state = 'FAILED')
+      AND r.failed_nodes = 0
+      AND (n.runner_id IS NULL OR n.runner_id <> :runner_id AND n.runner_id NOT IN (SELECT runner_id FROM live))
       AND (n.serialization_key IS NULL OR NOT EXISTS (
             SELECT 1 FROM qtg.movement_request_nodes other
             WHERE other.in_flight_key = n.serialization_key AND other.id <> n.id))
     ORDER BY n.request_created_at, n.id
-    LIMIT :batch * 4
+    LIMIT :batch * 2 + 16
 ),
 first_of_key AS (
     SELECT id, row_number() OVER (
@@ -33,7 +31,7 @@ picked AS (
     WHERE n.id IN (SELECT id FROM first_of_key WHERE place = 1 ORDER BY request_created_at, id LIMIT :batch)
       AND n.node_state = 'READY'
       AND (n.next_look_at IS NULL OR n.next_look_at <= now())
-      AND (n.runner_id IS NULL OR n.runner_id NOT IN (SELECT runner_id FROM live))
+      AND (n.runner_id IS NULL OR n.runner_id <> :runner_id AND n.runner_id NOT IN (SELECT runner_id FROM live))
     FOR NO KEY UPDATE OF n SKIP LOCKED
 ),
 -- A runner that died between its claim and its intent left the key on a node that nobody will claim any more.
@@ -42,10 +40,8 @@ orphaned AS (
     FROM qtg.movement_request_nodes n
     JOIN qtg.movement_requests r ON r.id = n.request_id
     WHERE n.in_flight_key IS NOT NULL AND n.node_state = 'READY'
-      AND (n.runner_id IS NULL OR n.runner_id NOT IN (SELECT runner_id FROM live))
-      AND (r.request_state NOT IN ('APPROVED', 'EXECUTING') OR EXISTS (
-            SELECT 1 FROM qtg.movement_request_nodes failed
-            WHERE failed.request_id = n.request_id AND failed.node_state = 'FAILED'))
+      AND (n.runner_id IS NULL OR n.runner_id <> :runner_id AND n.runner_id NOT IN (SELECT runner_id FROM live))
+      AND (r.request_state NOT IN ('APPROVED', 'EXECUTING') OR r.failed_nodes > 0)
       AND n.id NOT IN (SELECT id FROM picked)
     FOR NO KEY UPDATE OF n SKIP LOCKED
 ),

@@ -16,7 +16,7 @@ candidates AS (
       AND n.executor_key LIKE ANY (CAST(:lanes AS text[]))
       AND NOT n.executor_key LIKE ANY (CAST(:other_lanes AS text[]))
       AND r.request_state = 'EXECUTING' AND r.network_class = :network_class
-      AND (n.runner_id IS NULL OR n.runner_id NOT IN (SELECT runner_id FROM live))
+      AND (n.runner_id IS NULL OR n.runner_id <> :runner_id AND n.runner_id NOT IN (SELECT runner_id FROM live))
     ORDER BY n.updated_at, n.id
     LIMIT :batch
 ),
@@ -26,7 +26,7 @@ picked AS (
     WHERE n.id IN (SELECT id FROM candidates)
       AND n.node_state IN ('UNKNOWN', 'SUBMITTING')
       AND (n.next_look_at IS NULL OR n.next_look_at <= now())
-      AND (n.runner_id IS NULL OR n.runner_id NOT IN (SELECT runner_id FROM live))
+      AND (n.runner_id IS NULL OR n.runner_id <> :runner_id AND n.runner_id NOT IN (SELECT runner_id FROM live))
     FOR NO KEY UPDATE OF n SKIP LOCKED
 )
 UPDATE qtg.movement_request_nodes n

@@ -1,10 +1,17 @@
--- Everything one node's work order is made of, in one row.
-SELECT r.id::text AS request_id, r.request_state, r.intent, r.input_params, r.resolved_bindings,
-       r.compiled_plan_hash, r.approval_digest, r.current_frontier, r.callback_url,
-       t.template_key, v.version AS template_version,
-       n.id::text AS node_id, n.node_key, n.node_state, n.attempt_no, n.claim_epoch, n.provider_refs, n.looks, n.error_code,
-       n.started_at, n.submitted_at, n.facts_digest, n.updated_at, now() AS database_now,
-       (SELECT jsonb_build_object(
+-- Everything the work orders of some nodes are made of, a row each; a plan's text stands on one row of its version.
+WITH chosen AS MATERIALIZED (
+    SELECT n.*, r.plan_version_id,
+           row_number() OVER (PARTITION BY r.plan_version_id) AS place_in_version
+    FROM qtg.movement_request_nodes n
+    JOIN qtg.movement_requests r ON r.id = n.request_id
+    WHERE n.id = ANY (CAST(:node_ids AS uuid[]))
+)
+SELECT r.request_state, r.intent::text AS intent, r.input_params::text AS input_params,
+       r.resolved_bindings::text AS resolved_bindings, r.compiled_plan_hash, r.approval_digest,
+       n.id::text AS node_id, n.node_key, n.node_state, n.attempt_no, n.provider_refs::text AS provider_refs,
+       n.looks, n.error_code, n.started_at, n.submitted_at, n.facts_digest, now() AS database_now,
+       n.plan_version_id, v.version AS template_version,
+       CASE WHEN n.place_in_version = 1 THEN jsonb_build_object(
             'template_key', t.template_key, 'title', v.title, 'description', v.description,
             'parameters', v.parameters, 'risk_controls', v.risk_controls,
             'nodes', (SELECT jsonb_agg(jsonb_build_object(
@@ -15,16 +22,12 @@ SELECT r.id::text AS request_id, r.request_state, r.intent, r.input_params, r.re
             'edges', coalesce((SELECT jsonb_agg(jsonb_build_object(
                           'from_node', e.from_node, 'to_node', e.to_node) ORDER BY e.id)
                       FROM qtg.movement_plan_edges e WHERE e.plan_version_id = v.id), '[]'::jsonb)
-       )::text) AS plan,
-       (SELECT jsonb_object_agg(s.node_key, jsonb_build_object(
-            'state', s.node_state, 'refs', s.provider_refs, 'artifacts', s.artifacts))
+       )::text END AS plan,
+       (SELECT jsonb_object_agg(s.node_key, jsonb_build_array(s.node_state, s.provider_refs, s.artifacts))::text
         FROM qtg.movement_request_nodes s WHERE s.request_id = r.id) AS siblings,
-       (SELECT a.prepared FROM qtg.movement_node_attempts a
-        WHERE a.request_node_id = n.id AND a.attempt_no = n.attempt_no) AS prepared,
-       (SELECT a.intended_at FROM qtg.movement_node_attempts a
-        WHERE a.request_node_id = n.id AND a.attempt_no = n.attempt_no) AS attempted_at
-FROM qtg.movement_request_nodes n
+       a.prepared::text AS prepared, a.intended_at AS attempted_at
+FROM chosen n
 JOIN qtg.movement_requests r ON r.id = n.request_id
-JOIN qtg.movement_plan_versions v ON v.id = r.plan_version_id
+JOIN qtg.movement_plan_versions v ON v.id = n.plan_version_id
 JOIN qtg.movement_templates t ON t.id = v.template_id
-WHERE n.id = CAST(:node_id AS uuid)
+LEFT JOIN qtg.movement_node_attempts a ON a.request_node_id = n.id AND a.attempt_no = n.attempt_no

@@ -1,12 +1,19 @@
--- The write-ahead: READY -> SUBMITTING with all that is needed to repeat or find the action.
--- The movement's lock was taken by an earlier statement: a cancel, or a sibling's failure, and an intent exclude
--- each other, and this statement sees whichever came first.
+-- The write-ahead: READY -> SUBMITTING with all that is needed to repeat or find the action, in one commit of its own.
+-- The movement's row is locked first and judged as it stands then: a cancel, or a sibling's failure, changes that row,
+-- so it and an intent exclude each other, whichever came first.
 WITH request AS (
     SELECT id, request_state, callback_url
     FROM qtg.movement_requests
-    WHERE id = CAST(:request_id AS uuid) AND request_state IN ('APPROVED', 'EXECUTING')
-      AND NOT EXISTS (SELECT 1 FROM qtg.movement_request_nodes failed
-                      WHERE failed.request_id = CAST(:request_id AS uuid) AND failed.node_state = 'FAILED')
+    WHERE id = CAST(:request_id AS uuid) AND request_state IN ('APPROVED', 'EXECUTING') AND failed_nodes = 0
+    FOR NO KEY UPDATE
+),
+nonce_held AS (
+    SELECT id
+    FROM qtg.evm_nonce_reservation
+    WHERE chain = CAST(:nonce_chain AS text) AND sender = CAST(:nonce_sender AS text)
+      AND nonce = CAST(:nonce AS bigint) AND request_node_id = CAST(:node_id AS uuid)
+      AND attempt_no = :attempt_no AND reservation_state = 'RESERVED'
+    FOR NO KEY UPDATE
 ),
 moved AS (
     UPDATE qtg.movement_request_nodes n
@@ -16,12 +23,14 @@ moved AS (
     FROM request
     WHERE n.id = CAST(:node_id AS uuid) AND n.request_id = request.id AND n.node_state = 'READY'
       AND n.runner_id = :runner_id AND n.claim_epoch = :claim_epoch
+      AND (CAST(:nonce AS bigint) IS NULL OR EXISTS (SELECT 1 FROM nonce_held))
     RETURNING n.id
 ),
 attempt AS (
     INSERT INTO qtg.movement_node_attempts
         (request_node_id, attempt_no, idempotency_key, prepared, payload_hash, signer_key, signer_address)
-    SELECT id, :attempt_no, :idempotency_key, CAST(:prepared AS jsonb), :payload_hash, :signer_key, :signer_address
+    SELECT id, :attempt_no, :idempotency_key, CAST(:prepared AS jsonb), :payload_hash,
+           CAST(:signer_key AS text), CAST(:signer_address AS text)
     FROM moved
 ),
 step AS (
@@ -31,12 +40,10 @@ step AS (
     FROM moved
 ),
 reservation AS (
-    UPDATE qtg.evm_nonce_reservation
+    UPDATE qtg.evm_nonce_reservation v
     SET reservation_state = 'BOUND', payload_hash = :payload_hash, bound_at = now()
-    WHERE chain = :nonce_chain AND sender = :nonce_sender AND nonce = :nonce
-      AND request_node_id = CAST(:node_id AS uuid) AND attempt_no = :attempt_no AND reservation_state = 'RESERVED'
-      AND EXISTS (SELECT 1 FROM moved)
-    RETURNING id
+    FROM nonce_held
+    WHERE v.id = nonce_held.id AND EXISTS (SELECT 1 FROM moved)
 ),
 begun AS (
     UPDATE qtg.movement_requests r
@@ -51,4 +58,5 @@ told AS (
     FROM begun
     WHERE callback_url IS NOT NULL
 )
-SELECT (SELECT count(*) FROM moved) AS moved, (SELECT count(*) FROM reservation) AS bound
+SELECT (SELECT count(*) FROM moved) AS moved,
+       CAST(:nonce AS bigint) IS NULL OR EXISTS (SELECT 1 FROM nonce_held) AS nonce_held

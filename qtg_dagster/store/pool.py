@@ -1,0 +1,78 @@
+"""Connections for the money path: few, in autocommit, with every statement prepared.
+
+A pool of our own rather than a library's: a checkout costs no round trip, a server that is away is told at once to
+the drain that knows how to wait, and no background task decides when to try again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import DictRow, dict_row
+
+Connection: TypeAlias = psycopg.AsyncConnection[DictRow]
+
+#: Seconds a checkout may wait for its turn.
+_PATIENCE_SECONDS = 10
+
+
+class ConnectionPool:
+    """At most `size` connections, opened when needed and kept; the last one given back is the next one used."""
+
+    def __init__(self, url: str, size: int) -> None:
+        self._url = url
+        self._room = asyncio.Semaphore(size)
+        self._idle: list[Connection] = []
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A connection in autocommit. Raises psycopg's errors, or `TimeoutError` when none becomes free."""
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            await self._room.acquire()
+        try:
+            connection = await self._take()
+            try:
+                yield connection
+            finally:
+                await self._give_back(connection)
+        finally:
+            self._room.release()
+
+    async def _take(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if _server_is_there(connection):
+                return connection
+            await connection.close()
+        opened: Connection = await psycopg.AsyncConnection.connect(
+            self._url, autocommit=True, application_name="qtg", row_factory=dict_row, prepare_threshold=0
+        )
+        return opened
+
+    async def _give_back(self, connection: Connection) -> None:
+        """Keep it, unless something broke in it: an unfinished transaction must not reach its next user."""
+        if not connection.closed and connection.info.transaction_status is TransactionStatus.IDLE:
+            self._idle.append(connection)
+        else:
+            await connection.close()
+
+    async def close(self) -> None:
+        """Close what is idle."""
+        while self._idle:
+            await self._idle.pop().close()
+
+
+def _server_is_there(connection: Connection) -> bool:
+    """Whether the server has not hung up, as far as the socket tells without asking."""
+    if connection.closed:
+        return False
+    try:
+        connection.pgconn.consume_input()
+    except psycopg.OperationalError:
+        return False
+    return True
