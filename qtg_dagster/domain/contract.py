@@ -12,6 +12,8 @@ from pydantic import Field
 from qtg_dagster.domain.plans import Frozen, TimeoutPolicy
 
 PROTOCOL_VERSION = "1.0"
+#: Among the refs of a node that adopted something: what an operator named. Its own prepared action is not what acted.
+ADOPTED_REF = "adopted_reference"
 
 
 class ResultStatus(StrEnum):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from qtg_dagster.lanes.cex.accounts import VenueAccount
+from qtg_dagster.lanes.cex.matching import transaction_hash
 from qtg_dagster.lanes.cex.reply import LookupFailed
 from qtg_dagster.lanes.cex.venue import DepositRow, Window, WithdrawalRow
 
@@ -33,6 +34,22 @@ async def withdrawals_by_ids(
     body = await account.read(account.venue.withdrawals_by_ids(withdrawal_ids, window))
     rows = account.venue.read_withdrawals(body)
     return _unique(row for row in rows if row.withdrawal_id in withdrawal_ids)
+
+
+async def withdrawals_by_transaction(
+    account: VenueAccount, coin: str, chain: str, tx_hash: str, now: datetime
+) -> tuple[WithdrawalRow, ...]:
+    """Rows that were paid out by this transaction, from the longest window the venue allows, all pages."""
+    end = now + MARGIN
+    window = Window(end - account.venue.history_window, end)
+    found: list[WithdrawalRow] = []
+    for page_number in range(_MAX_PAGES):
+        call = account.venue.withdrawals(coin, window, page_number * account.venue.page_size)
+        page = account.venue.read_withdrawals(await account.read(call))
+        found += [row for row in page if transaction_hash(chain, row.tx_id) == tx_hash]
+        if len(page) < account.venue.page_size:
+            return _unique(found)
+    raise LookupFailed("TOO_MANY_ROWS", f"more than {_MAX_PAGES} pages of {coin} withdrawals")
 
 
 async def deposits_since(account: VenueAccount, coin: str, start: datetime, now: datetime) -> tuple[DepositRow, ...]:

@@ -39,8 +39,13 @@ def _fold(address: str | None) -> str | None:
 
 def differences(order: Order, row: WithdrawalRow, venue: Venue) -> tuple[str, ...]:
     """The fields in which a row contradicts the order. A field that the row does not show contradicts nothing."""
+    wrong = () if row.client_id == order.client_id else ("client_id",)
+    return wrong + differing_terms(order, row, venue)
+
+
+def differing_terms(order: Order, row: WithdrawalRow, venue: Venue) -> tuple[str, ...]:
+    """The same, whoever asked for the withdrawal and under whatever client id."""
     checks: Iterable[tuple[str, bool]] = (
-        ("client_id", row.client_id == order.client_id),
         ("coin", row.coin == order.coin),
         ("network", row.network is None or venue.network_code(row.network) == order.network),
         ("address", row.address is None or same_address(row.address, order.address)),

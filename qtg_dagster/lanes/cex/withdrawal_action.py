@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from qtg_dagster.domain.canonical import canonical_json
 from qtg_dagster.domain.clock import Clock
 from qtg_dagster.domain.contract import (
+    ADOPTED_REF,
     ExecutionContext,
     ExecutionResult,
     HealthReport,
@@ -22,6 +23,7 @@ from qtg_dagster.domain.contract import (
 from qtg_dagster.domain.errors import Conflict, InvalidInput, QtgError
 from qtg_dagster.domain.plans import RiskControls
 from qtg_dagster.lanes.cex.accounts import VenueAccounts
+from qtg_dagster.lanes.cex.adopting import judge_adoption, look_up_adopted
 from qtg_dagster.lanes.cex.answers import FAILED_LOOK_SECONDS, lookup_failed, not_now, observing, refused
 from qtg_dagster.lanes.cex.health import venues_health
 from qtg_dagster.lanes.cex.negative_proof import ArrivalWitness
@@ -53,6 +55,8 @@ _LONG_MISSING = timedelta(minutes=30)
 
 class WithdrawalAction:
     """Withdraws from a venue account. `config`: venue, asset, chain, amount, destination, memo?, max_fee?"""
+
+    identifying_refs: tuple[str, ...] = ("exchange_withdrawal_id", "withdrawal_client_id")
 
     def __init__(self, accounts: VenueAccounts, clock: Clock, witness: ArrivalWitness | None = None) -> None:
         self._accounts = accounts
@@ -132,6 +136,8 @@ class WithdrawalAction:
     async def observe(self, context: ExecutionContext) -> ExecutionResult:
         """COMPLETED once the withdrawal is on the venue's record; an empty look-up is no evidence of anything."""
         withdrawal = withdrawal_of(context, self._accounts)
+        if ADOPTED_REF in context.node_refs:
+            return await self._look_at_adopted(withdrawal, context, unproven=ResultStatus.OBSERVING)
         attempt = Attempt.of(context, withdrawal.order.coin)
         if attempt is None:
             return not_prepared()
@@ -154,6 +160,8 @@ class WithdrawalAction:
     ) -> ExecutionResult:
         """Look the client id up: on record, proven absent, or still UNKNOWN with the time of the next look."""
         withdrawal = withdrawal_of(context, self._accounts)
+        if ADOPTED_REF in context.node_refs:
+            return await self._look_at_adopted(withdrawal, context, unproven=ResultStatus.UNKNOWN)
         attempt = Attempt.of(context, withdrawal.order.coin)
         if attempt is None:
             return not_prepared()
@@ -169,9 +177,27 @@ class WithdrawalAction:
         except LookupFailed as problem:
             return lookup_failed(ResultStatus.UNKNOWN, problem)
 
+    async def adopt(self, context: ExecutionContext, reference: str) -> ExecutionResult:
+        """Compare a withdrawal on the venue's record with this node's, and with what the node itself asked for."""
+        try:
+            return await judge_adoption(withdrawal_of(context, self._accounts), context, reference, self._clock.now())
+        except InvalidInput as problem:
+            return refused(problem)
+        except LookupFailed as problem:
+            return lookup_failed(ResultStatus.UNKNOWN, problem)
+
     async def health(self) -> HealthReport | None:
         """System status and a signed request that changes nothing, at every venue."""
         return await venues_health(self._accounts)
+
+    async def _look_at_adopted(
+        self, withdrawal: Withdrawal, context: ExecutionContext, *, unproven: ResultStatus
+    ) -> ExecutionResult:
+        try:
+            found = await look_up_adopted(withdrawal, context, self._clock.now())
+        except LookupFailed as problem:
+            return lookup_failed(unproven, problem)
+        return found or ExecutionResult(status=unproven, evidence={"rows": []})
 
     def _remember(self, attempt: str) -> None:
         self._submitted[attempt] = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -16,7 +16,7 @@ from qtg_dagster.lanes.cex.histories import deposits_since, withdrawals_by_clien
 from qtg_dagster.lanes.cex.matching import differences, transaction_hash
 from qtg_dagster.lanes.cex.negative_proof import AFTER_EXPIRY, Absence, ArrivalWitness, balance_is_untouched
 from qtg_dagster.lanes.cex.orders import Withdrawal
-from qtg_dagster.lanes.cex.venue import CoinBalance, RowState, WithdrawalRow
+from qtg_dagster.lanes.cex.venue import CoinBalance, Order, RowState, Venue, WithdrawalRow
 from qtg_dagster.lanes.cex.withdrawal_preflight import wallet_balance
 
 PREPARED_AT = "withdrawal_prepared_at"
@@ -72,22 +72,31 @@ async def look_up(withdrawal: Withdrawal, attempt: Attempt, now: datetime) -> Ex
     return judge_rows(withdrawal, rows)
 
 
-def judge_rows(withdrawal: Withdrawal, rows: tuple[WithdrawalRow, ...]) -> ExecutionResult | None:
-    """The verdict of the rows that carry our client id; a row that contradicts the order is for a person."""
+def judge_rows(
+    withdrawal: Withdrawal,
+    rows: tuple[WithdrawalRow, ...],
+    differing: Callable[[Order, WithdrawalRow, Venue], tuple[str, ...]] = differences,
+    adopted_refs: Mapping[str, Any] | None = None,
+) -> ExecutionResult | None:
+    """The verdict of the rows of one withdrawal; a row that contradicts the order is for a person.
+
+    Ours are told by our client id. What was adopted is told by its id: its own terms are compared by `differing`.
+    """
     if not rows:
         return None
-    evidence = {"client_id": withdrawal.order.client_id, "rows": [redact(row.raw) for row in rows]}
+    client_id = str((adopted_refs or {}).get("withdrawal_client_id", withdrawal.order.client_id))
+    evidence = {"client_id": client_id, "rows": [redact(row.raw) for row in rows]}
     if len(rows) > 1:
-        return for_operator("SEVERAL_ON_RECORD", f"{len(rows)} withdrawals carry one client id", evidence)
+        return for_operator("SEVERAL_ON_RECORD", f"{len(rows)} withdrawals carry one id", evidence)
     row = rows[0]
-    wrong = differences(withdrawal.order, row, withdrawal.account.venue)
+    wrong = differing(withdrawal.order, row, withdrawal.account.venue)
     if wrong:
-        return for_operator("OTHER_ON_RECORD", f"the row of our client id differs in {', '.join(wrong)}", evidence)
+        return for_operator("OTHER_ON_RECORD", f"the withdrawal on record differs in {', '.join(wrong)}", evidence)
     if row.state in (RowState.FAILED, RowState.CANCELLED):
         return _undone(withdrawal, row, evidence)
     return ExecutionResult(
         status=ResultStatus.COMPLETED,
-        provider_refs=withdrawal_refs(withdrawal, row.withdrawal_id),
+        provider_refs={**withdrawal_refs(withdrawal, row.withdrawal_id), "withdrawal_client_id": client_id},
         evidence={**evidence, "venue_status": row.raw_status, "status_listed": row.status_listed},
     )
 

@@ -43,7 +43,7 @@ async def recovered(rpc: ChainRpc, sent: SentTransfer, sighting: Sighting, verdi
         return final
     if sighting.fate in (Fate.MINED, Fate.PENDING) or verdict is Verdict.ACCEPTED:
         return _answer(ResultStatus.ACCEPTED, sent, sighting)
-    code = f"REBROADCAST_{verdict}" if verdict is not None else "NONCE_TAKEN"
+    code = f"REBROADCAST_{verdict}" if verdict is not None else str(sighting.fate).upper()
     return _answer(ResultStatus.UNKNOWN, sent, sighting, code=code, wait=TAKER_LOOK_SECONDS)
 
 
@@ -86,7 +86,7 @@ def _moved(sent: SentTransfer, receipt: Receipt) -> bool:
 async def _is_outbid(rpc: ChainRpc, sent: SentTransfer) -> bool:
     """Whether no block takes it until the base fee falls again."""
     latest = await rpc.block("latest")
-    return latest is not None and latest.base_fee > sent.max_fee_per_gas
+    return latest is not None and sent.max_fee_per_gas is not None and latest.base_fee > sent.max_fee_per_gas
 
 
 async def _reorganised(rpc: ChainRpc, node_refs: Mapping[str, Any]) -> bool:

@@ -13,12 +13,12 @@ from qtg_dagster.lanes.evm.transaction import SignedTransaction, UnsignedTransac
 
 @dataclass(frozen=True, slots=True)
 class SentTransfer:
-    """Terms, bytes and identity of one signed transfer."""
+    """Terms, bytes and identity of one signed transfer; there are no bytes of one that was adopted."""
 
     terms: TransferTerms
     own: OwnTransaction
-    signed: str
-    max_fee_per_gas: int
+    signed: str | None
+    max_fee_per_gas: int | None
 
     @classmethod
     def of(cls, terms: TransferTerms, prepared: PreparedAction) -> SentTransfer:

@@ -18,6 +18,7 @@ from qtg_dagster.domain.contract import (
     ResultStatus,
 )
 from qtg_dagster.domain.errors import Conflict, InvalidInput, NotFound
+from qtg_dagster.lanes.evm.adopting import adopted_transfer, judge_adoption
 from qtg_dagster.lanes.evm.answers import LOOK_FAILED, chains_health, look_failed, rejected
 from qtg_dagster.lanes.evm.broadcast import Verdict, verdict_of_error, verdict_of_hash
 from qtg_dagster.lanes.evm.endpoint import RpcRefused
@@ -38,6 +39,7 @@ class Transfer:
     """Moves an asset on a chain. The transaction's hash is known before its bytes are handed to anyone."""
 
     submit_grace_seconds = 20.0
+    identifying_refs: tuple[str, ...] = ("tx_hash",)
 
     def __init__(self, chains: Chains, nonces: NonceLedger, clock: Clock | None = None) -> None:
         self._chains = chains
@@ -113,6 +115,7 @@ class Transfer:
         """Hand the signed bytes to one node, once."""
         try:
             sent = SentTransfer.of(self._terms(context), prepared)
+            signed = str(prepared.signed_payload)
         except (InvalidInput, NotFound, ValueError) as error:
             return rejected("SIGNED_PAYLOAD_MISMATCH", f"the signed bytes are not what was prepared: {error}")
         if prepared.expires_at is not None and prepared.expires_at <= self._clock.now():
@@ -121,7 +124,7 @@ class Transfer:
                 error_code="PREPARED_EXPIRED",
                 error_message=f"prepared until {prepared.expires_at.isoformat()}; prepare again",
             )
-        verdict, words = await self._hand_over(self._chains[sent.terms.chain], sent)
+        verdict, words = await self._hand_over(self._chains[sent.terms.chain], signed, sent.own.hash)
         status = {Verdict.ACCEPTED: ResultStatus.ACCEPTED, Verdict.NEVER: ResultStatus.REJECTED}
         return ExecutionResult(
             status=status.get(verdict, ResultStatus.UNKNOWN),
@@ -162,6 +165,19 @@ class Transfer:
         except LOOK_FAILED as error:
             return look_failed(ResultStatus.UNKNOWN, error)
 
+    async def adopt(self, context: ExecutionContext, reference: str) -> ExecutionResult:
+        """Compare a mined transaction with this node's transfer, and with what the node itself may have under way."""
+        try:
+            terms = self._terms(context)
+            own = SentTransfer.of(terms, context.prepared) if context.prepared is not None else None
+            rpc = self._chains[terms.chain]
+            await rpc.verify_chain_id()
+            return await judge_adoption(rpc, terms, own, reference)
+        except (InvalidInput, NotFound, ValueError) as error:
+            return rejected("INVALID_CONFIG", str(error))
+        except LOOK_FAILED as error:
+            return look_failed(ResultStatus.UNKNOWN, error)
+
     async def health(self) -> HealthReport | None:
         """Whether the chains answer, each as itself."""
         return await chains_health(self._chains)
@@ -170,6 +186,9 @@ class Transfer:
         return TransferTerms.read(context.node_config, self._chains.inventory)
 
     def _sent(self, context: ExecutionContext) -> SentTransfer | None:
+        adopted = adopted_transfer(self._terms(context), context)
+        if adopted is not None:
+            return adopted
         if context.prepared is None or context.prepared.signed_payload is None:
             return None
         return SentTransfer.of(self._terms(context), context.prepared)
@@ -177,16 +196,16 @@ class Transfer:
     async def _look(self, sent: SentTransfer) -> tuple[Sighting, Verdict | None]:
         rpc = self._chains[sent.terms.chain]
         sighting = await look(rpc, sent.own)
-        if sighting.fate is not Fate.ABSENT:
+        if sighting.fate is not Fate.ABSENT or sent.signed is None:
             return sighting, None
-        verdict, words = await self._hand_over(rpc, sent)
+        verdict, words = await self._hand_over(rpc, sent.signed, sent.own.hash)
         sighting.evidence.update(rebroadcast=verdict.value, node_said=words)
         return sighting, verdict
 
-    async def _hand_over(self, rpc: ChainRpc, sent: SentTransfer) -> tuple[Verdict, str]:
+    async def _hand_over(self, rpc: ChainRpc, signed: str, tx_hash: str) -> tuple[Verdict, str]:
         try:
-            answer = await rpc.broadcast(sent.signed)
-            return verdict_of_hash(answer, sent.own.hash), answer
+            answer = await rpc.broadcast(signed)
+            return verdict_of_hash(answer, tx_hash), answer
         except RpcRefused as error:
             return verdict_of_error(error.message), error.message
         except LOOK_FAILED as error:

@@ -118,6 +118,10 @@ class BinanceVenue:
     def withdrawals_by_ids(self, withdrawal_ids: Sequence[str], window: Window) -> Call:
         return Call("sapiGetCapitalWithdrawHistory", {"idList": ",".join(withdrawal_ids), **_times(window)})
 
+    def withdrawals(self, coin: str, window: Window, offset: int) -> Call:
+        page = {"coin": coin, "offset": str(offset), "limit": str(self.page_size), **_times(window)}
+        return Call("sapiGetCapitalWithdrawHistory", page)
+
     def read_withdrawals(self, body: Any) -> tuple[WithdrawalRow, ...]:
         return tuple(_withdrawal(row) for row in _rows(body, "withdrawal history"))
 

@@ -1,0 +1,92 @@
+"""Is a withdrawal that somebody else asked for this node's? Compared with the venue's record; reads only."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, ResultStatus
+from qtg_dagster.domain.redaction import redact
+from qtg_dagster.lanes.cex.histories import (
+    MARGIN,
+    withdrawals_by_client_id,
+    withdrawals_by_ids,
+    withdrawals_by_transaction,
+)
+from qtg_dagster.lanes.cex.matching import differing_terms, transaction_hash
+from qtg_dagster.lanes.cex.negative_proof import AFTER_EXPIRY
+from qtg_dagster.lanes.cex.orders import Withdrawal
+from qtg_dagster.lanes.cex.venue import RowState, WithdrawalRow
+from qtg_dagster.lanes.cex.withdrawal_recovery import Attempt, judge_rows, withdrawal_refs
+
+
+async def judge_adoption(
+    withdrawal: Withdrawal, context: ExecutionContext, reference: str, now: datetime
+) -> ExecutionResult:
+    """ACCEPTED for the one withdrawal on record that is of this coin, network, address, memo and amount.
+
+    `reference` is the venue's id or the transaction's hash. Beside an attempt of the node's own whose answer was
+    lost, only what that attempt can have become will do. Raises `LookupFailed`.
+    """
+    rows = await _find(withdrawal, reference, now)
+    if len(rows) != 1:
+        return _no("NOT_ONE_ON_RECORD", f"{len(rows)} withdrawals on record for it, where one is needed", rows)
+    row = rows[0]
+    wrong = differing_terms(withdrawal.order, row, withdrawal.account.venue)
+    if wrong:
+        return _no("OTHER_ON_RECORD", f"the withdrawal on record differs in {', '.join(wrong)}", rows)
+    if row.address is None:
+        return _no("NO_ADDRESS", "the record does not show where it went", rows)
+    if row.state in (RowState.FAILED, RowState.CANCELLED):
+        return _no("DID_NOT_SUCCEED", f"the venue gave the funds back (status {row.raw_status})", rows)
+    beside = await _beside_own(withdrawal, context, row, now)
+    if beside is not None:
+        return _no("OWN_ATTEMPT_OPEN", beside, rows)
+    refs = withdrawal_refs(withdrawal, row.withdrawal_id)
+    refs["withdrawal_client_id"] = row.client_id or withdrawal.order.client_id
+    return ExecutionResult(status=ResultStatus.ACCEPTED, provider_refs=refs, evidence=_evidence(rows))
+
+
+async def look_up_adopted(withdrawal: Withdrawal, context: ExecutionContext, now: datetime) -> ExecutionResult | None:
+    """What the record says of the withdrawal that the node adopted; None when it is not shown."""
+    rows = await withdrawals_by_ids(withdrawal.account, [str(context.node_refs["exchange_withdrawal_id"])], now)
+    return judge_rows(withdrawal, rows, differing_terms, context.node_refs)
+
+
+async def _find(withdrawal: Withdrawal, reference: str, now: datetime) -> tuple[WithdrawalRow, ...]:
+    account, chain = withdrawal.account, withdrawal.config.chain
+    tx_hash = transaction_hash(chain, reference)
+    if tx_hash is not None:
+        rows = await withdrawals_by_transaction(account, withdrawal.order.coin, chain, tx_hash, now)
+        if rows:
+            return rows
+    return await withdrawals_by_ids(account, [reference], now)
+
+
+async def _beside_own(
+    withdrawal: Withdrawal, context: ExecutionContext, row: WithdrawalRow, now: datetime
+) -> str | None:
+    """Why the node's own request could still take effect beside this withdrawal; None when it cannot."""
+    attempt = Attempt.of(context, withdrawal.order.coin)
+    client_id = withdrawal.order.client_id
+    if attempt is None or row.client_id == client_id:
+        return None
+    if row.client_id is not None:
+        return f"it was asked for under {row.client_id}, so the node's own request {client_id} may have been taken too"
+    last_moment = attempt.expires_at + withdrawal.account.venue.request_lifetime + AFTER_EXPIRY
+    if now <= last_moment:
+        return f"the node's own request {client_id} can still be taken until {last_moment.isoformat()}"
+    if row.applied_at is None or not attempt.prepared_at - MARGIN <= row.applied_at <= last_moment + MARGIN:
+        return f"it was not asked for when the node's own request {client_id} was sent"
+    if await withdrawals_by_client_id(withdrawal.account, client_id, attempt.prepared_at, now):
+        return f"the node's own request {client_id} is on record as another withdrawal; resume the movement"
+    return None
+
+
+def _no(code: str, message: str, rows: tuple[WithdrawalRow, ...]) -> ExecutionResult:
+    return ExecutionResult(
+        status=ResultStatus.REJECTED, error_code=code, error_message=message, evidence=_evidence(rows)
+    )
+
+
+def _evidence(rows: tuple[WithdrawalRow, ...]) -> dict[str, object]:
+    return {"rows": [redact(row.raw) for row in rows]}
