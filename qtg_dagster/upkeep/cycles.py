@@ -12,12 +12,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import structlog
+
 from qtg_dagster.domain.clock import Clock
 from qtg_dagster.engine.parts import Engine
+from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.cycles import begin_cycle, finish_cycle
-from qtg_dagster.store.heartbeats import beat
+from qtg_dagster.store.database import Database
+from qtg_dagster.store.heartbeats import beat, pause_left
+
+log = structlog.get_logger("qtg.upkeep")
 
 _MINUTE = 60
+#: Two ticks of one rhythm may lie this much closer together than the rhythm says.
+_TICK_JITTER_SECONDS = 2.0
 _DAY_HOURS = 24
 _DAY_MINUTES = 1440
 
@@ -63,17 +71,29 @@ def cycle_key(window: datetime) -> str:
 async def serve_windows(engine: Engine, worker: str, windows: Sequence[datetime], work: Pass) -> list[str]:
     """Wait for each window and serve it unless someone has; returns the keys of those served here.
 
-    A window whose successor has already begun is left out: late readings of the same thing tell nothing. An error
-    of `work` is recorded as the worker's and raised.
+    A window whose successor has already begun is left out: late readings of the same thing tell nothing. So is one
+    that comes while the worker backs off. An error of `work` is recorded as the worker's and raised.
     """
     served: list[str] = []
     for window, successor in zip(windows, [*windows[1:], None], strict=True):
         if successor is not None and successor <= engine.clock.now():
             continue
         await _until(engine.clock, window)
+        pause = await backing_off(engine.database, engine.settings.network_class, worker)
+        if pause:
+            log.warning("window left out", worker=worker, window=cycle_key(window), because=pause)
+            continue
         if await serve_cycle(engine, worker, cycle_key(window), work):
             served.append(cycle_key(window))
     return served
+
+
+async def backing_off(database: Database, network_class: str, worker: str, ahead_seconds: float = 0) -> str:
+    """Why a worker's pass is not due yet after so many errors in a row; empty when it is, or will be by then."""
+    left, errors = await pause_left(database, network_class, worker)
+    if left <= ahead_seconds + _TICK_JITTER_SECONDS:
+        return ""
+    return f"{worker} failed {errors} times in a row; its next pass is due in {left:.0f} s"
 
 
 async def serve_cycle(engine: Engine, worker: str, key: str, work: Pass) -> bool:
@@ -81,6 +101,7 @@ async def serve_cycle(engine: Engine, worker: str, key: str, work: Pass) -> bool
     database, network_class = engine.database, engine.settings.network_class
     if not await begin_cycle(database, network_class, worker, key):
         return False
+    fault_point(FaultPoint.CYCLE_INSERT)
     started = time.monotonic()
     try:
         done = await work()

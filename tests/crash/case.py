@@ -41,6 +41,7 @@ class Outcome:
     never: int = 0
     restarts: list[float] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
 
@@ -215,8 +216,8 @@ class Case:
         await rival.kill()
         self.outcome.kills += 1
 
-    async def others_go_on(self) -> None:
-        """A movement that comes now completes, whoever hangs."""
+    async def others_go_on(self, seconds: float = _REACH_SECONDS) -> None:
+        """A movement that comes now ends, whoever hangs."""
         [other] = await self._bench.order(Lane.BANK)
 
         async def done() -> bool:
@@ -229,7 +230,7 @@ class Case:
             )
             return bool(found)
 
-        await self._bench.until(done, "nobody goes on while one worker hangs", _REACH_SECONDS)
+        await self._bench.until(done, "nobody goes on while one worker hangs", seconds)
 
     async def _wake_too_late(self, hung: Worker, his: set[int], held: dict[str, int]) -> None:
         """His sessions die while he sleeps; others take over; then he wakes and finds that it is too late."""

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from qtg_dagster.domain.errors import QtgError
+from qtg_dagster.faults import FaultPoint, fault_point
 
 if TYPE_CHECKING:
     from web3 import AsyncHTTPProvider
@@ -89,7 +90,7 @@ class Endpoint:
         return await asyncio.shield(providers[loop])
 
     async def _open(self, *, fresh: bool) -> AsyncHTTPProvider:
-        from aiohttp import ClientSession, ClientTimeout, TCPConnector
+        from aiohttp import ClientSession, ClientTimeout, TCPConnector, TraceConfig
         from web3 import AsyncHTTPProvider
 
         # web3 logs whole addresses, keys and all, at DEBUG and INFO.
@@ -102,7 +103,11 @@ class Endpoint:
         )
         provider._request_session_manager._lock = _NoLock()  # type: ignore[assignment]  # noqa: SLF001
         connector = TCPConnector(force_close=True) if fresh else TCPConnector(limit=50)
-        await provider.cache_async_session(ClientSession(raise_for_status=True, connector=connector))
+        watching = TraceConfig()
+        if fresh:
+            watching.on_request_chunk_sent.append(_on_body_sent)
+        session = ClientSession(raise_for_status=True, connector=connector, trace_configs=[watching])
+        await provider.cache_async_session(session)
         return provider
 
     async def _post(self, provider: AsyncHTTPProvider, method: str, params: tuple[Any, ...]) -> Any:
@@ -131,6 +136,11 @@ class Endpoint:
         if any(words in message.lower() for words in _RATE_LIMIT_WORDS):
             raise RpcUnavailable(self.host, "rate limited")
         raise RpcRefused(self.host, message, error.get("data") if isinstance(error, dict) else None)
+
+
+async def _on_body_sent(_session: Any, _context: Any, _params: Any) -> None:
+    # Fired just before the write, which is done by the time the loop comes round again.
+    asyncio.get_running_loop().call_soon(fault_point, FaultPoint.SUBMIT_BYTES_SENT)
 
 
 def _retry_after(header: str | None) -> float | None:
