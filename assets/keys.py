@@ -8,6 +8,7 @@ GROUP = "treasury"
 BALANCES = dg.AssetKey("balances")
 EXECUTORS = dg.AssetKey("executors")
 MOVEMENTS = dg.AssetKey("movements")
+WORKERS = dg.AssetKey("workers")
 
 #: Tag of a scheduled run: the time it was scheduled for, from which its windows follow.
 WINDOW_TAG = "qtg/window"

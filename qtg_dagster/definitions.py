@@ -8,6 +8,7 @@ from assets.balances import balance_snapshots, balances
 from assets.checks import asset_checks
 from assets.executors import executor_health, executors
 from assets.movements import movements
+from assets.workers import worker_checks, workers
 from qtg_dagster.jobs.core import resume_core
 from qtg_dagster.jobs.decisions import decision_jobs
 from qtg_dagster.jobs.drains import drain_jobs
@@ -23,8 +24,8 @@ from sensors.schedules import schedules
 def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definitions:
     """All definitions, for these settings' flags and intervals and with these resources."""
     return dg.Definitions(
-        assets=[balances, executors, movements],
-        asset_checks=asset_checks,
+        assets=[balances, executors, movements, workers],
+        asset_checks=[*asset_checks, *worker_checks],
         jobs=[
             *drain_jobs.values(),
             *movement_jobs,

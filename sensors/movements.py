@@ -9,6 +9,7 @@ import dagster as dg
 
 from assets.checks import Finding, find_interventions, find_old_balances
 from assets.movements import materialization
+from assets.workers import find_workers
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.settled import Settled, settled_since
@@ -96,7 +97,11 @@ async def look(database: Database, settings: Settings, cursor: Cursor) -> News:
         ids = [one.request_id for one in settled]
         found = await read_movements(transaction, settings.network_class, request_ids=ids, most=_MOST) if ids else []
     order = {request_id: place for place, request_id in enumerate(ids)}
-    findings = [await find_old_balances(database, settings), await find_interventions(database, settings)]
+    findings = [
+        await find_old_balances(database, settings),
+        await find_interventions(database, settings),
+        *await find_workers(database, settings),
+    ]
     return News(settled, sorted(found, key=lambda movement: order[movement.request_id]), findings)
 
 

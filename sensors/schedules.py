@@ -11,10 +11,12 @@ from qtg_dagster.jobs.upkeep import reap_evm_nonces
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.heartbeats import beat
-from qtg_dagster.upkeep.cycles import cron_of, cycle_key
+from qtg_dagster.upkeep.core_group import look_after_core
+from qtg_dagster.upkeep.cycles import backing_off, cron_of, cycle_key
 from qtg_dagster.upkeep.nonce_reaper import count_old_reservations
-from qtg_dagster.upkeep.workers import NONCE_REAPER
+from qtg_dagster.upkeep.workers import BALANCE_SNAPSHOT, EXECUTOR_HEALTH, NONCE_REAPER
 from resources import DatabaseResource, SettingsResource
+from sensors.failures import failed_outside, mark_noticed
 from sensors.switches import worker_switch
 
 
@@ -22,6 +24,7 @@ def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
     """The three schedules, at the cadences of the settings."""
     health = _schedule(
         executor_health,
+        EXECUTOR_HEALTH,
         settings.executor_health_interval_seconds,
         worker_switch(settings).schedule_status,
         worker_switch(settings).explain("Asks every executor and signer whether it can be reached."),
@@ -29,6 +32,7 @@ def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
     balances_switch = worker_switch(settings, "balance_snapshot_enabled")
     balances = _schedule(
         balance_snapshots,
+        BALANCE_SNAPSHOT,
         settings.balance_snapshot_interval_seconds,
         balances_switch.schedule_status,
         balances_switch.explain("Reads the balances of every venue and chain."),
@@ -43,7 +47,7 @@ def request_of(scheduled: dg.ScheduleEvaluationContext) -> dg.RunRequest:
 
 
 def _schedule(
-    job: Any, interval_seconds: int, status: dg.DefaultScheduleStatus, description: str
+    job: Any, worker: str, interval_seconds: int, status: dg.DefaultScheduleStatus, description: str
 ) -> dg.ScheduleDefinition:
     @dg.schedule(
         name=job.name,
@@ -53,8 +57,21 @@ def _schedule(
         default_status=status,
         description=description,
     )
-    def every(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
-        return request_of(context)
+    def every(
+        context: dg.ScheduleEvaluationContext, settings: SettingsResource, database: DatabaseResource
+    ) -> dg.RunRequest | dg.SkipReason:
+        now = settings.read()
+        lost = failed_outside(context.instance, job.name, worker)
+
+        async def look(opened: Database) -> str:
+            for run in lost:  # contained: it shows in the worker's own heartbeat, and the others go on
+                await beat(opened, now.network_class, worker, duration_ms=0, items=0, error=RuntimeError(run.detail))
+            # A run serves the windows of its minute: it is worth starting when the pause ends within it.
+            return await backing_off(opened, now.network_class, worker, ahead_seconds=60 - min(interval_seconds, 60))
+
+        pause = database.read(look)
+        mark_noticed(context.instance, lost)
+        return dg.SkipReason(pause) if pause else request_of(context)
 
     return every
 
@@ -76,14 +93,20 @@ def _reaping(settings: Settings) -> dg.ScheduleDefinition:
         now = settings.read()
         age = now.evm_nonce_reservation_max_age_seconds
 
-        async def look(opened: Database) -> int:
+        died = failed_outside(context.instance, reap_evm_nonces.name, NONCE_REAPER)
+
+        async def look(opened: Database) -> str:
+            group = await look_after_core(opened, now, noticed_by="schedule reap_evm_nonces", failed_runs=died)
+            if not group.runs:
+                return group.explain()
             old = await count_old_reservations(opened, age)
             if not old:  # that was the pass: nothing to do is a sign of life too
                 await beat(opened, now.network_class, NONCE_REAPER, duration_ms=0, items=0)
-            return old
+                return f"no reservation is older than {age} s"
+            return await backing_off(opened, now.network_class, NONCE_REAPER)
 
-        if database.read(look) == 0:
-            return dg.SkipReason(f"no reservation is older than {age} s")
-        return request_of(context)
+        skipped = database.read(look)
+        mark_noticed(context.instance, died)
+        return dg.SkipReason(skipped) if skipped else request_of(context)
 
     return when_there_are_old_ones

@@ -8,12 +8,19 @@ from qtg_dagster.domain.errors import QtgError
 from qtg_dagster.host.environment import local_settings, machine_settings
 from qtg_dagster.host.findings import Check, Finding
 from qtg_dagster.host.machine_checks import dagster_storage, database, disk, migrations, state_folder
-from qtg_dagster.host.platform_checks import chains_and_venues, executors_and_signers
+from qtg_dagster.host.platform_checks import chains_and_venues, core_workers, executors_and_signers
 from qtg_dagster.settings import Settings
 
 #: Need settings only, and settings with a database to talk to. A new check is added here.
 CHECKS: tuple[Check, ...] = (state_folder, disk)
-DATABASE_CHECKS: tuple[Check, ...] = (database, migrations, dagster_storage, executors_and_signers, chains_and_venues)
+DATABASE_CHECKS: tuple[Check, ...] = (
+    database,
+    migrations,
+    dagster_storage,
+    core_workers,
+    executors_and_signers,
+    chains_and_venues,
+)
 
 
 def examine() -> Iterator[Finding]:

@@ -22,6 +22,30 @@ def chains_and_venues(settings: Settings) -> Iterator[Finding]:
     yield from asyncio.run(_read_balances(settings))
 
 
+def core_workers(settings: Settings) -> Iterator[Finding]:
+    """The core group is not halted, and no worker is late, failing or dead."""
+    yield from asyncio.run(_survey(settings))
+
+
+async def _survey(settings: Settings) -> list[Finding]:
+    from qtg_dagster.domain.core_group import CoreStanding
+    from qtg_dagster.store.database import Database
+    from qtg_dagster.upkeep.workers import survey_workers
+
+    database = Database(settings.database_url, pool_size=2)
+    try:
+        survey = await survey_workers(database, settings, asked_by="qtg doctor")
+    finally:
+        await database.close()
+    halted = survey.group.standing is CoreStanding.HALTED
+    remedy = "`./qtg core resume --by NAME --reason TEXT` once you know why"
+    ill = [f"{one.spec.name}: {one.told()}" for one in survey.alarms()]
+    return [
+        Finding("core group", not halted, survey.group.explain(), remedy),
+        Finding("workers", not ill, "; ".join(ill) or "none late, failing or dead", "is `./qtg up` running?"),
+    ]
+
+
 async def _ask_health(settings: Settings) -> list[Finding]:
     from qtg_dagster.composition import open_platform
 

@@ -1,21 +1,131 @@
-"""The workers that are expected to show signs of life, by the runtime reference's names."""
+"""The workers that are expected to show signs of life, by the runtime reference's names, and how each does."""
 
 from __future__ import annotations
 
-from qtg_dagster.engine.drain import WORKER_NAMES
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from qtg_dagster.domain.core_group import CoreGroup, CoreStanding
+from qtg_dagster.domain.workers import ALARMING, Circumstances, Heartbeat, WorkerState, classify
+from qtg_dagster.engine.drain import HEARTBEAT_SECONDS, WORKER_NAMES
 from qtg_dagster.settings import Settings
+from qtg_dagster.store.backlog import count_backlog
+from qtg_dagster.store.database import Database
+from qtg_dagster.store.heartbeats import live_kinds, read_heartbeats
+from qtg_dagster.upkeep.core_group import look_after_core
 
 EXECUTOR_HEALTH = "executor_health"
 NONCE_REAPER = "evm_nonce_reaper"
 BALANCE_SNAPSHOT = "balance_snapshot"
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """A worker, whether it is on, its rhythm, and whether the core group falls with it. `drain` is a drain's kind."""
+
+    name: str
+    on: bool
+    interval_seconds: float
+    core: bool = False
+    drain: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStanding:
+    """How one worker does."""
+
+    spec: WorkerSpec
+    heartbeat: Heartbeat
+    state: WorkerState
+    waiting: int | None
+    now: datetime
+
+    @property
+    def alarming(self) -> bool:
+        return self.state in ALARMING
+
+    def told(self) -> str:
+        """One line: the state and what it rests on."""
+        beat = self.heartbeat
+        parts = [self.state.value, f"last pass {_ago(beat.last_attempt_at, self.now)}"]
+        if beat.last_outcome == "error" or beat.consecutive_errors:
+            parts.append(f"{beat.consecutive_errors} errors in a row, last: {beat.last_error}")
+            parts.append(f"last success {_ago(beat.last_success_at, self.now)}")
+        if self.waiting:
+            parts.append(f"{self.waiting} nodes wait")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The core group and every worker."""
+
+    group: CoreGroup
+    workers: tuple[WorkerStanding, ...]
+
+    def alarms(self) -> list[WorkerStanding]:
+        return [one for one in self.workers if one.alarming]
+
+
+def worker_specs(settings: Settings) -> list[WorkerSpec]:
+    """Every worker there is, with its rhythm; drains beat while they live, the others once a pass."""
+    on = settings.workers_enabled
+    drains = [
+        WorkerSpec(name, on, HEARTBEAT_SECONDS, core=True, drain=kind.value) for kind, name in WORKER_NAMES.items()
+    ]
+    scheduled = [
+        WorkerSpec(EXECUTOR_HEALTH, on, max(60, settings.executor_health_interval_seconds)),
+        WorkerSpec(
+            NONCE_REAPER,
+            on and settings.evm_nonce_reaper_enabled,
+            max(60, settings.evm_nonce_reaper_interval_seconds),
+            core=True,
+        ),
+        WorkerSpec(
+            BALANCE_SNAPSHOT,
+            on and settings.balance_snapshot_enabled,
+            max(60, settings.balance_snapshot_interval_seconds),
+        ),
+    ]
+    return [*drains, *scheduled]
+
+
 def expected_workers(settings: Settings) -> list[str]:
     """Names of the workers that these settings switch on."""
-    if not settings.workers_enabled:
-        return []
-    conditional = {
-        NONCE_REAPER: settings.evm_nonce_reaper_enabled,
-        BALANCE_SNAPSHOT: settings.balance_snapshot_enabled,
-    }
-    return [*WORKER_NAMES.values(), EXECUTOR_HEALTH, *(name for name, on in conditional.items() if on)]
+    return [spec.name for spec in worker_specs(settings) if spec.on]
+
+
+async def survey_workers(database: Database, settings: Settings, *, asked_by: str) -> Survey:
+    """How the core group and each worker do at this moment."""
+    group = await look_after_core(database, settings, noticed_by=asked_by)
+    beats = await read_heartbeats(database, settings.network_class)
+    alive = await live_kinds(database, settings.network_class)
+    backlog = await count_backlog(database, settings.network_class)
+    waiting = {spec.drain: backlog.of(spec.drain) for spec in worker_specs(settings) if spec.drain}
+    return Survey(group, tuple(_stand(worker_specs(settings), beats, alive, waiting, group)))
+
+
+def _stand(
+    specs: Sequence[WorkerSpec],
+    beats: dict[str, Heartbeat],
+    alive: set[str],
+    waiting: dict[str | None, int],
+    group: CoreGroup,
+) -> list[WorkerStanding]:
+    found: list[WorkerStanding] = []
+    for spec in specs:
+        around = Circumstances(
+            on=spec.on,
+            halted=spec.core and group.standing is CoreStanding.HALTED,
+            alive=spec.drain in alive if spec.drain else None,
+            waiting=waiting[spec.drain] if spec.drain else None,
+        )
+        beat = beats.get(spec.name, Heartbeat(spec.name))
+        state = classify(beat, spec.interval_seconds, around, group.now)
+        found.append(WorkerStanding(spec, beat, state, around.waiting, group.now))
+    return found
+
+
+def _ago(moment: datetime | None, now: datetime) -> str:
+    return "never" if moment is None else f"{max(0.0, (now - moment).total_seconds()):.0f} s ago"

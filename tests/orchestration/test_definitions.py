@@ -36,6 +36,7 @@ def test_every_name_is_known() -> None:
         "reap_evm_nonces",
         "recover",
         "reject_movement",
+        "resume_core",
         "resume_movement",
         "retry_node",
     ]
@@ -60,12 +61,19 @@ def test_every_name_is_known() -> None:
         "venues",
     ]
     graph = found.asset_graph
-    assert sorted(key.to_user_string() for key in graph.get_all_asset_keys()) == ["balances", "executors", "movements"]
+    assert sorted(key.to_user_string() for key in graph.get_all_asset_keys()) == [
+        "balances",
+        "executors",
+        "movements",
+        "workers",
+    ]
     assert sorted(key.name for key in graph.asset_check_keys) == [
+        "core_group_runs",
         "every_venue_answered",
         "fresh",
         "none_down",
         "none_needs_intervention",
+        "workers_beat",
     ]
 
 

@@ -8,6 +8,7 @@ from sqlalchemy import text
 
 from assets.checks import FRESH, NO_INTERVENTION, asset_checks
 from assets.keys import MOVEMENTS
+from assets.workers import CORE_GROUP_RUNS, WORKERS_BEAT
 from qtg_dagster.composition import Platform
 from qtg_dagster.domain.plans import Plan
 from resources import ResourceSet
@@ -40,7 +41,7 @@ def completed(approved: str, launch: Launch) -> str:
 def test_a_completed_movement_is_reported_once(completed: str, report: Report) -> None:
     ids, checks, cursor = report()
     assert ids == [completed]
-    assert checks == {"fresh": True, NO_INTERVENTION: True}
+    assert checks == {FRESH: True, NO_INTERVENTION: True, CORE_GROUP_RUNS: True, WORKERS_BEAT: True}
     ids, checks, _ = report(cursor)
     assert ids == []
     assert checks == {}, "a check that stands as it stood is no news"

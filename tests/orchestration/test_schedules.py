@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -47,6 +48,13 @@ def test_a_cadence_that_no_single_line_says_becomes_one_line_a_tick() -> None:
 def test_below_a_minute_one_run_serves_all_windows_of_its_minute() -> None:
     assert windows_of(MINUTE, 20) == tuple(MINUTE + timedelta(seconds=s) for s in (0, 20, 40))
     assert windows_of(MINUTE, 600) == (MINUTE,)
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    """One that lasts: schedules reach an instance by its reference only."""
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        yield instance
 
 
 async def _nothing() -> PassResult:
@@ -168,20 +176,23 @@ def test_a_venue_that_fails_spoils_no_other(ask: Ask, rows: Rows) -> None:
     assert totals(list(found.values())) == {"USDC": "246913578024691357802469135780.200000000000000002"}
 
 
-def test_a_scheduled_tick_becomes_one_run_with_its_window(defs: dg.Definitions) -> None:
+def test_a_scheduled_tick_becomes_one_run_with_its_window(
+    defs: dg.Definitions, resources: ResourceSet, instance: dg.DagsterInstance
+) -> None:
     schedule = defs.resolve_schedule_def("executor_health")
-    context = dg.build_schedule_context(scheduled_execution_time=MINUTE)
-    [request] = schedule.evaluate_tick(context).run_requests
+    given = {"settings": resources.settings, "database": resources.database}
+    with dg.build_schedule_context(instance, scheduled_execution_time=MINUTE, resources=given) as context:
+        [request] = schedule.evaluate_tick(context).run_requests
     assert request.run_key == "2026-03-01T12:30:00Z"
     assert datetime.fromisoformat(request.tags[WINDOW_TAG]) == MINUTE
 
 
 def test_the_reaper_starts_no_run_for_nothing_and_still_shows_a_sign_of_life(
-    defs: dg.Definitions, resources: ResourceSet, rows: Rows
+    defs: dg.Definitions, resources: ResourceSet, instance: dg.DagsterInstance, rows: Rows
 ) -> None:
     schedule = defs.resolve_schedule_def("reap_evm_nonces")
     given = {"settings": resources.settings, "database": resources.database}
-    with dg.build_schedule_context(scheduled_execution_time=MINUTE, resources=given) as context:
+    with dg.build_schedule_context(instance, scheduled_execution_time=MINUTE, resources=given) as context:
         tick = schedule.evaluate_tick(context)
     assert not tick.run_requests
     assert "no reservation is older" in tick.skip_message
@@ -190,7 +201,13 @@ def test_the_reaper_starts_no_run_for_nothing_and_still_shows_a_sign_of_life(
 
 
 def test_a_stale_reservation_starts_the_reaper_which_gives_it_back(
-    approved: str, defs: dg.Definitions, resources: ResourceSet, ask: Ask, launch: Launch, rows: Rows
+    approved: str,
+    defs: dg.Definitions,
+    resources: ResourceSet,
+    instance: dg.DagsterInstance,
+    ask: Ask,
+    launch: Launch,
+    rows: Rows,
 ) -> None:
     async def reserve(platform: Platform) -> None:
         [node] = [row async for row in _nodes(platform)]
@@ -203,7 +220,7 @@ def test_a_stale_reservation_starts_the_reaper_which_gives_it_back(
 
     ask(reserve)
     given = {"settings": resources.settings, "database": resources.database}
-    with dg.build_schedule_context(scheduled_execution_time=MINUTE, resources=given) as context:
+    with dg.build_schedule_context(instance, scheduled_execution_time=MINUTE, resources=given) as context:
         assert defs.resolve_schedule_def("reap_evm_nonces").evaluate_tick(context).run_requests
     assert launch("reap_evm_nonces").success
     assert rows("SELECT reservation_state FROM qtg.evm_nonce_reservation") == [{"reservation_state": "RELEASED"}]
