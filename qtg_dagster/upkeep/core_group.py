@@ -9,13 +9,12 @@ from types import TracebackType
 from typing import Self
 
 import structlog
-from sqlalchemy.exc import SQLAlchemyError
 
 from qtg_dagster.domain.core_group import CoreGroup, CorePolicy, must_end
 from qtg_dagster.engine.drain import WORKER_NAMES
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.core_group import FailedRun, notice_deaths, words_since
-from qtg_dagster.store.database import Database
+from qtg_dagster.store.database import DATABASE_ERRORS, Database
 
 log = structlog.get_logger("qtg.core")
 
@@ -96,7 +95,7 @@ class CoreWatch:
                 return
             words = await words_since(self._database, self._settings.network_class, self._seen)
             self._seen = newest
-        except (SQLAlchemyError, OSError):
+        except DATABASE_ERRORS:
             log.warning("core group not looked at", worker=self._worker, exc_info=True)
             return
         ending = next((word for word in words if must_end(word, self._worker)), None)

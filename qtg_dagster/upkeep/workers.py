@@ -102,7 +102,7 @@ async def survey_workers(database: Database, settings: Settings, *, asked_by: st
     beats = await read_heartbeats(database, settings.network_class)
     alive = await live_kinds(database, settings.network_class)
     backlog = await count_backlog(database, settings.network_class)
-    waiting = {spec.drain: backlog.of(spec.drain) for spec in worker_specs(settings) if spec.drain}
+    waiting = {kind.value: backlog.of(kind) for kind in WORKER_NAMES}
     return Survey(group, tuple(_stand(worker_specs(settings), beats, alive, waiting, group)))
 
 
@@ -110,7 +110,7 @@ def _stand(
     specs: Sequence[WorkerSpec],
     beats: dict[str, Heartbeat],
     alive: set[str],
-    waiting: dict[str | None, int],
+    waiting: dict[str, int],
     group: CoreGroup,
 ) -> list[WorkerStanding]:
     found: list[WorkerStanding] = []

@@ -105,6 +105,90 @@ def test_a_window_whose_successor_has_begun_is_left_out(ask: Ask) -> None:
     assert ask(serve) == [cycle_key(MINUTE + timedelta(seconds=40))]
 
 
+async def _fail() -> PassResult:
+    raise OSError("no route")
+
+
+def _errors(ask: Ask, worker: str, times: int) -> None:
+    for number in range(times):
+        with pytest.raises(OSError, match="no route"):
+            ask(lambda platform, key=str(number): serve_cycle(platform.engine, worker, key, _fail))
+
+
+@pytest.mark.parametrize(("errors", "served"), [(4, True), (5, False)])
+def test_from_the_fifth_failure_on_a_window_is_left_out_until_the_pause_is_over(
+    errors: int, served: bool, ask: Ask
+) -> None:
+    _errors(ask, "balance_snapshot", errors)
+    window = datetime.now(UTC).replace(microsecond=0)
+    found = ask(lambda platform: serve_windows(platform.engine, "balance_snapshot", [window], _nothing))
+    assert found == ([cycle_key(window)] if served else [])
+
+
+def test_a_pause_that_is_over_lets_the_next_window_through(ask: Ask) -> None:
+    _errors(ask, "balance_snapshot", 5)
+
+    async def later(platform: Platform) -> list[str]:
+        async with platform.database.transaction() as transaction:
+            await transaction.execute(
+                text("UPDATE qtg.worker_heartbeats SET last_attempt_at = last_attempt_at - interval '1 minute'")
+            )
+        return await serve_windows(platform.engine, "balance_snapshot", [MINUTE], _nothing)
+
+    assert ask(later) == [cycle_key(MINUTE)]
+
+
+def test_a_tick_of_a_worker_that_backs_off_is_skipped_with_the_reason(
+    defs: dg.Definitions, resources: ResourceSet, instance: dg.DagsterInstance, ask: Ask
+) -> None:
+    _errors(ask, "executor_health", 6)
+    given = {"settings": resources.settings, "database": resources.database}
+    with dg.build_schedule_context(instance, scheduled_execution_time=MINUTE, resources=given) as context:
+        tick = defs.resolve_schedule_def("executor_health").evaluate_tick(context)
+    assert not tick.run_requests
+    assert "failed 6 times in a row" in tick.skip_message
+
+
+def test_a_sidecars_run_that_died_outside_its_pass_shows_in_its_heartbeat_once(
+    defs: dg.Definitions, resources: ResourceSet, instance: dg.DagsterInstance, rows: Rows
+) -> None:
+    run = instance.create_run_for_job(defs.resolve_job_def("executor_health"), status=dg.DagsterRunStatus.STARTED)
+    instance.report_run_failed(run)
+    given = {"settings": resources.settings, "database": resources.database}
+    for _ in range(2):
+        with dg.build_schedule_context(instance, scheduled_execution_time=MINUTE, resources=given) as context:
+            assert defs.resolve_schedule_def("executor_health").evaluate_tick(context).run_requests
+    [beat] = rows("SELECT worker, consecutive_errors, last_error FROM qtg.worker_heartbeats")
+    assert (beat["worker"], beat["consecutive_errors"]) == ("executor_health", 1)
+    assert "failed outside a pass" in beat["last_error"]
+    assert rows("SELECT 1 FROM qtg.core_deaths") == []
+
+
+def test_a_run_of_the_reaper_that_failed_in_its_pass_is_no_death_of_a_core_worker(
+    launch: Launch,
+    defs: dg.Definitions,
+    resources: ResourceSet,
+    instance: dg.DagsterInstance,
+    rows: Rows,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def broken(engine: Engine) -> int:
+        raise OSError("no route")
+
+    given = {"settings": resources.settings, "database": resources.database}
+    schedule = defs.resolve_schedule_def("reap_evm_nonces")
+    monkeypatch.setattr("qtg_dagster.jobs.upkeep.reap_stale_nonces", broken)
+    assert not launch("reap_evm_nonces").success
+    with dg.build_schedule_context(instance, scheduled_execution_time=MINUTE, resources=given) as context:
+        schedule.evaluate_tick(context)
+    assert rows("SELECT 1 FROM qtg.core_deaths") == []
+    run = instance.create_run_for_job(defs.resolve_job_def("reap_evm_nonces"), status=dg.DagsterRunStatus.STARTED)
+    instance.report_run_failed(run)
+    with dg.build_schedule_context(instance, scheduled_execution_time=MINUTE, resources=given) as context:
+        schedule.evaluate_tick(context)
+    assert rows("SELECT worker FROM qtg.core_deaths") == [{"worker": "evm_nonce_reaper"}]
+
+
 def test_health_is_kept_and_its_change_is_dated_only_when_it_changes(launch: Launch, rows: Rows) -> None:
     read = "SELECT health_state, checked_at, changed_at FROM qtg.executor_registry WHERE executor_key = :key"
     assert launch("executor_health").success
