@@ -78,7 +78,8 @@ class _PreflightRefused(QtgError):
 async def dispatch_ready_nodes(engine: Engine, runner: Runner, batch: int = 1) -> int:
     """One pass: claim up to `batch` READY nodes and drive each to its submit; returns how many."""
     claims = await claim_ready(engine.database, runner, batch)
-    fault_point(FaultPoint.CLAIM_COMMIT)
+    if claims:
+        fault_point(FaultPoint.CLAIM_COMMIT)
     await asyncio.gather(*(dispatch_node(engine, work) for work in await load_works(engine.database, claims)))
     return len(claims)
 

@@ -175,10 +175,12 @@ class Drain:
         match self._kind:
             case DrainKind.DISPATCH:
                 claims = await claim_ready(self._engine.database, runner, free)
-                fault_point(FaultPoint.CLAIM_COMMIT)
+                if claims:
+                    fault_point(FaultPoint.CLAIM_COMMIT)
             case DrainKind.OBSERVE:
                 claims = await claim_due_observations(self._engine.database, runner, free)
-                fault_point(FaultPoint.OBSERVE_CLAIM)
+                if claims:
+                    fault_point(FaultPoint.OBSERVE_CLAIM)
             case DrainKind.RECOVER:
                 claims = await claim_unknown_nodes(self._engine, runner)
         return claims

@@ -25,7 +25,8 @@ log = structlog.get_logger("qtg.engine")
 async def observe_active_nodes(engine: Engine, runner: Runner, batch: int = 10) -> int:
     """One pass: claim up to `batch` due nodes and look at each; returns how many."""
     claims = await claim_due_observations(engine.database, runner, batch)
-    fault_point(FaultPoint.OBSERVE_CLAIM)
+    if claims:
+        fault_point(FaultPoint.OBSERVE_CLAIM)
     await asyncio.gather(*(observe_node(engine, work) for work in await load_works(engine.database, claims)))
     return len(claims)
 

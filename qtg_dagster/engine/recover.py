@@ -38,7 +38,8 @@ async def claim_unknown_nodes(engine: Engine, runner: Runner, batch: int | None 
         claims += await claim_recoverable(
             engine.database, runner, arm, share, graces=graces, default_grace=DEFAULT_SUBMIT_GRACE_SECONDS
         )
-    fault_point(FaultPoint.RECOVER_CLAIM)
+    if claims:
+        fault_point(FaultPoint.RECOVER_CLAIM)
     return claims
 
 
