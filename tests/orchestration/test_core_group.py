@@ -125,6 +125,21 @@ def test_a_drain_that_crashes_is_a_death(ask: Ask, rows: Rows) -> None:
     assert deaths == [{"worker": "node_observer", "cause": "crashed", "detail": "ended by ZeroDivisionError"}]
 
 
+def test_a_session_lost_to_a_restart_of_the_server_is_recorded_and_is_no_fall(ask: Ask, rows: Rows) -> None:
+    async def lost(platform: Platform) -> None:
+        insert = text(
+            "INSERT INTO qtg.runners (kind, network_class, host, pid, started_at) "
+            "SELECT kind, 'sandbox', 'here', 1, pg_postmaster_start_time() - interval '1 second' "
+            "FROM unnest(ARRAY['dispatch', 'observe', 'recover']) kind"
+        )
+        async with platform.database.transaction() as transaction:
+            await transaction.execute(insert)
+
+    ask(lost)
+    assert look(ask).last is None
+    assert rows("SELECT DISTINCT cause FROM qtg.core_deaths") == [{"cause": "database_restarted"}]
+
+
 def test_the_other_core_workers_end_with_the_dead_and_its_successor_goes_on(
     kill_one: Victim, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
