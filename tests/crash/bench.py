@@ -121,7 +121,7 @@ class Bench:
                     self._reader = await psycopg.AsyncConnection.connect(
                         self.url, autocommit=True, row_factory=dict_row, application_name="crash reader"
                     )
-                return await (await self._reader.execute(sql, bound)).fetchall()  # type: ignore[arg-type]
+                return await (await self._reader.execute(sql, bound)).fetchall()
             except psycopg.OperationalError:
                 self._reader = None
                 await asyncio.sleep(0.05)
@@ -131,13 +131,13 @@ class Bench:
         """What the bank has on record for this case."""
         return [move for move in read_book(self.stage.book) if move.account == self.account]
 
-    async def effects(self, lane: Lane) -> list[Effect]:
-        """Everything that moved in this case, as the providers have it."""
+    async def effects(self, lane: Lane | None) -> list[Effect]:
+        """Everything that moved in this case, as the providers have it; no lane means all of them."""
         found = [Effect(move.client_id, move.amount, move.at) for move in self.booked()]
         world = self.stage.world
-        if world is not None and lane is Lane.EVM_TRANSFER:
+        if world is not None and lane in (None, Lane.EVM_TRANSFER):
             found += await world.transfers_since(self.chain_height)
-        if world is not None and lane is Lane.CEX_WITHDRAWAL:
+        if world is not None and lane in (None, Lane.CEX_WITHDRAWAL):
             found += await world.withdrawals_since(self.last_withdrawal)
         return found
 
@@ -153,7 +153,7 @@ class Bench:
             keys.setdefault(row["id"], set()).update(names)
         return keys
 
-    async def open_nodes(self, lane: Lane) -> list[Row]:
+    async def open_nodes(self, lane: Lane | None) -> list[Row]:
         """Nodes that are not at rest yet; an operator resumes what asked for one in the meantime."""
         found = await self.rows(_OPEN, list(WAITS_FOR_A_PERSON))
         for request_id in {r["request_id"] for r in found if r["request_state"] == "MANUAL_INTERVENTION"}:
@@ -175,7 +175,7 @@ class Bench:
                 raise TimeoutError(what)
             await asyncio.sleep(0.02)
 
-    async def until_quiet(self, lane: Lane, seconds: float) -> None:
+    async def until_quiet(self, lane: Lane | None, seconds: float) -> None:
         """Wait until every node is at rest."""
 
         async def quiet() -> bool:

@@ -48,8 +48,8 @@ class Verdict:
             self.violations.append(f"{oracle}: {words}")
 
 
-async def judge(bench: Bench, lane: Lane) -> Verdict:
-    """All oracles over one finished case."""
+async def judge(bench: Bench, lane: Lane | None) -> Verdict:
+    """All oracles over one finished case; no lane means that all of them moved."""
     verdict = Verdict()
     nodes = await bench.rows(_NODES)
     effects, keys = await bench.effects(lane), await bench.keys()
@@ -125,10 +125,10 @@ def _rest(verdict: Verdict, nodes: list[Row]) -> None:
         verdict.demand(ended, "O5", f"movement {node['request_id']} is stuck in {node['request_state']}")
 
 
-async def _nonces(verdict: Verdict, bench: Bench, lane: Lane) -> None:
+async def _nonces(verdict: Verdict, bench: Bench, lane: Lane | None) -> None:
     """O3: used nonces are contiguous, each for one payload, and as many as the chain has counted."""
     world = bench.stage.world
-    if lane is not Lane.EVM_TRANSFER or world is None:
+    if lane not in (None, Lane.EVM_TRANSFER) or world is None:
         return
     bound = await bench.rows(
         "SELECT nonce, count(*) AS times, count(DISTINCT payload_hash) AS payloads FROM qtg.evm_nonce_reservation "

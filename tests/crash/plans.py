@@ -38,7 +38,9 @@ def values_of(lane: Lane, number: int, world: SandboxWorld | None) -> dict[str, 
     return {"parameters": {"amount": f"{11 + number}.5"}, "bindings": bindings}
 
 
-def _node(key: str, kind: NodeKind, action_type: str, executor: str, role: str | None = None, **config: Any) -> PlanNode:
+def _node(
+    key: str, kind: NodeKind, action_type: str, executor: str, role: str | None = None, **config: Any
+) -> PlanNode:
     return PlanNode(
         node_key=key, node_kind=kind, action_type=action_type, executor_key=executor, signer_role=role, config=config
     )
@@ -50,9 +52,7 @@ def _plan(key: str, parameter: ParameterSpec, allowed: tuple[str, ...], *nodes: 
         for before, after in zip(nodes, nodes[1:], strict=False)
     )
     controls = RiskControls(hard_cap="1000", destination_allowlist=allowed)
-    return Plan(
-        template_key=key, title=key, parameters=(parameter,), risk_controls=controls, nodes=nodes, edges=edges
-    )
+    return Plan(template_key=key, title=key, parameters=(parameter,), risk_controls=controls, nodes=nodes, edges=edges)
 
 
 def _bank(account: str) -> Plan:

@@ -39,7 +39,7 @@ class Stage:
 
         def make() -> None:
             with psycopg.connect(self.postgres_url, autocommit=True) as connection:
-                connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{_TEMPLATE}"')  # type: ignore[arg-type]
+                connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{_TEMPLATE}"')
 
         await asyncio.to_thread(make)
         return self.postgres_url.replace("@/qtg?", f"@/{name}?", 1)
@@ -70,7 +70,7 @@ async def open_stage(*, with_world: bool) -> AsyncIterator[Stage]:
 
 def _make_template(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{_TEMPLATE}"')  # type: ignore[arg-type]
+        connection.execute(f'CREATE DATABASE "{_TEMPLATE}"')
     upgrade(url.replace("@/qtg?", f"@/{_TEMPLATE}?", 1))
 
 

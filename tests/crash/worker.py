@@ -97,7 +97,7 @@ def _hurry() -> None:
 def _skew(seconds: float) -> None:
     """This process's clock is wrong, for every part that asks for the time."""
     off = timedelta(seconds=seconds)
-    SystemClock.now = lambda _: datetime.now(UTC) + off  # type: ignore[method-assign]
+    SystemClock.now = lambda self: datetime.now(UTC) + off  # type: ignore[method-assign]
 
 
 async def _run(spec: WorkerSpec) -> None:
