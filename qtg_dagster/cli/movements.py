@@ -138,6 +138,41 @@ def retry(request_id: str, node_key: str, actor: str, reason: str) -> None:
     run(work)
 
 
+@movement.command()
+@click.argument("request_id")
+@click.argument("node_key")
+@click.option("--by", "actor", required=True, help="who decides")
+@click.option("--reason", required=True, help="why the step is not needed")
+def skip(request_id: str, node_key: str, actor: str, reason: str) -> None:
+    """Take the manual step NODE_KEY out; what waited for it goes on."""
+
+    async def work(engine: Engine) -> None:
+        from qtg_dagster.engine.interventions import skip_node
+
+        await skip_node(engine, request_id, node_key, actor=actor, reason=reason)
+        click.echo(f"skipped {node_key} of {request_id}")
+
+    run(work)
+
+
+@movement.command()
+@click.argument("request_id")
+@click.argument("node_key")
+@click.argument("reference")
+@click.option("--by", "actor", required=True, help="who decides")
+@click.option("--reason", required=True, help="where it comes from")
+def adopt(request_id: str, node_key: str, reference: str, actor: str, reason: str) -> None:
+    """Attach REFERENCE, a transaction hash or a venue's withdrawal id, to the node NODE_KEY."""
+
+    async def work(engine: Engine) -> None:
+        from qtg_dagster.engine.adoption import adopt
+
+        seen = await adopt(engine, request_id, node_key, reference, actor=actor, reason=reason)
+        click.echo(f"{node_key} of {request_id} is {_refs(seen.provider_refs)}")
+
+    run(work)
+
+
 @movement.command("complete")
 @click.argument("request_id")
 @click.argument("node_key")
@@ -180,10 +215,12 @@ def show(request_id: str, journal: bool) -> None:
     """One movement: its nodes, their references and errors."""
 
     async def work(engine: Engine) -> None:
+        from qtg_dagster.engine.permission import read_allowed_actions
         from qtg_dagster.store.views import read_movement, read_steps
 
         async with engine.database.transaction() as transaction:
             found = await read_movement(transaction, engine.settings.network_class, request_id)
+            allowed = await read_allowed_actions(engine, transaction, request_id)
             steps = await read_steps(transaction, request_id) if journal else []
         click.echo(_line(found))
         for node in found.nodes:
@@ -192,6 +229,7 @@ def show(request_id: str, journal: bool) -> None:
             )
             if node.error_message:
                 click.echo(f"  {'':20} {node.error_code}: {node.error_message}")
+        click.echo(f"  possible now: {', '.join(map(str, allowed)) or 'nothing'}")
         for step in steps:
             moved = f"{step.from_state} -> {step.to_state}" if step.to_state else ""
             click.echo(

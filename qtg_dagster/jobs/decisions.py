@@ -1,11 +1,14 @@
-"""What people decide, as jobs for the launchpad: approve, reject, cancel, resume, retry, complete a manual step."""
+"""What people decide, as jobs for the launchpad: approve, reject, cancel, resume, retry, adopt, and manual steps."""
 
 import dagster as dg
 from pydantic import Field
 
 from qtg_dagster.composition import Platform
+from qtg_dagster.engine.adoption import adopt
 from qtg_dagster.engine.interventions import resume_movement as resume
 from qtg_dagster.engine.interventions import retry_node as retry
+from qtg_dagster.engine.interventions import skip_node as skip
+from qtg_dagster.engine.permission import read_allowed_actions
 from qtg_dagster.engine.requests import approve_movement as approve
 from qtg_dagster.engine.requests import cancel_movement as cancel
 from qtg_dagster.engine.requests import complete_manual_node
@@ -39,6 +42,25 @@ class Retry(dg.Config):
     node_key: str = Field(description="the FAILED node")
     actor: str = Field(min_length=1, description="who decides; goes into the audit trail")
     reason: str = Field(min_length=1, description="what has changed since; goes into the audit trail")
+
+
+class Skip(dg.Config):
+    """A manual step that is not needed."""
+
+    request_id: str = Field(description="the movement's id")
+    node_key: str = Field(description="the manual node, READY or BLOCKED")
+    actor: str = Field(min_length=1, description="who decides; goes into the audit trail")
+    reason: str = Field(min_length=1, description="why it is not needed; goes into the audit trail")
+
+
+class Adoption(dg.Config):
+    """Something that exists already and is what a node was to do."""
+
+    request_id: str = Field(description="the movement's id")
+    node_key: str = Field(description="the READY, UNKNOWN or FAILED node")
+    reference: str = Field(min_length=1, description="the transaction's hash, or the venue's id of the withdrawal")
+    actor: str = Field(min_length=1, description="who decides; goes into the audit trail")
+    reason: str = Field(min_length=1, description="where it comes from; goes into the audit trail")
 
 
 class ManualStep(dg.Config):
@@ -106,15 +128,40 @@ async def complete_one(context: dg.OpExecutionContext, config: ManualStep, platf
             await show_movement(context, parts, config.request_id)
 
 
+@dg.op(name="skip", out=dg.Out(dg.Nothing), description="Take a manual step out; what waited for it goes on.")
+async def skip_one(context: dg.OpExecutionContext, config: Skip, platform: PlatformResource) -> None:
+    with shown_in_the_ui():
+        async with platform.open() as parts:
+            await skip(parts.engine, config.request_id, config.node_key, actor=config.actor, reason=config.reason)
+            await show_movement(context, parts, config.request_id)
+
+
+@dg.op(name="adopt", out=dg.Out(dg.Nothing), description="Attach an existing transaction or withdrawal to a node.")
+async def adopt_one(context: dg.OpExecutionContext, config: Adoption, platform: PlatformResource) -> None:
+    with shown_in_the_ui():
+        async with platform.open() as parts:
+            await adopt(
+                parts.engine,
+                config.request_id,
+                config.node_key,
+                config.reference,
+                actor=config.actor,
+                reason=config.reason,
+            )
+            await show_movement(context, parts, config.request_id)
+
+
 async def show_movement(context: dg.OpExecutionContext, parts: Platform, request_id: str) -> None:
     """Put the movement as it stands now on the run's page."""
     async with parts.database.transaction() as transaction:
         movement = await read_movement(transaction, parts.settings.network_class, request_id)
+        allowed = await read_allowed_actions(parts.engine, transaction, request_id)
     labels = {node.node_key: node_label(node.node_key, node.node_state) for node in movement.nodes}
     context.add_output_metadata(
         {
             "request id": movement.request_id,
             "request state": movement.request_state.value,
+            "possible now": ", ".join(map(str, allowed)) or "nothing",
             "intent": dg.MetadataValue.json(movement.intent),
             "compiled plan hash": movement.compiled_plan_hash,
             "nodes": dg.MetadataValue.md(dag_picture(labels, movement.edges)),
@@ -152,6 +199,16 @@ def complete_manual_step() -> None:
     complete_one()
 
 
+@dg.job(executor_def=dg.in_process_executor, description=skip_one.description)
+def skip_manual_step() -> None:
+    skip_one()
+
+
+@dg.job(executor_def=dg.in_process_executor, description=adopt_one.description)
+def adopt_into_node() -> None:
+    adopt_one()
+
+
 decision_jobs = (
     approve_movement,
     reject_movement,
@@ -159,4 +216,6 @@ decision_jobs = (
     resume_movement,
     retry_node,
     complete_manual_step,
+    skip_manual_step,
+    adopt_into_node,
 )

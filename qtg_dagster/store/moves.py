@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from qtg_dagster.domain.actions import Standing, allowed_actions
 from qtg_dagster.domain.canonical import digest
 from qtg_dagster.domain.contract import PreparedAction
 from qtg_dagster.domain.errors import StaleClaim
@@ -36,6 +37,7 @@ class Intent:
     idempotency_key: str
     signer_key: str | None = None
     signer_address: str | None = None
+    ledger: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ async def record_intent(database: Database, work: Work, intent: Intent) -> None:
         "provider_refs": as_json(prepared.provider_refs),
         "signer_key": intent.signer_key,
         "signer_address": intent.signer_address,
+        "ledger": intent.ledger,
         "facts": as_json(_intent_facts(intent)),
         "nonce_chain": nonce.chain if nonce else None,
         "nonce_sender": nonce.sender if nonce else None,
@@ -240,14 +243,15 @@ def _callbacks(work: Work, move: Move, consequences: Advance) -> list[dict[str, 
             "error_code": move.error_code,
             "error_message": move.error_message,
             "evidence": redact(dict(move.facts)),
-            "allowed_actions": _allowed_actions(move.to_state),
+            "allowed_actions": _allowed_actions(work, move),
         }
         events.append((CallbackEvent.REQUEST_ATTENTION, attention))
     return [{"event_type": kind, "payload": payload} for kind, payload in events]
 
 
-def _allowed_actions(state: NodeState) -> list[str]:
-    return ["resume"] if state is NodeState.UNKNOWN else ["retry", "cancel"]
+def _allowed_actions(work: Work, move: Move) -> list[str]:
+    states = {**work.node_states, work.node.node_key: move.to_state}
+    return [str(each) for each in allowed_actions(Standing(work.plan, RequestState.MANUAL_INTERVENTION, states))]
 
 
 def _fenced(claim: Claim, move: Move) -> dict[str, Any]:

@@ -77,7 +77,7 @@ async def test_a_failure_after_an_effect_calls_for_a_person_with_evidence_and_ac
     assert told["payload"]["node_key"] == "last"
     assert told["payload"]["node_state"] == "FAILED"
     assert told["payload"]["evidence"]["evidence"] == {"code": "-4026"}
-    assert told["payload"]["allowed_actions"] == ["retry", "cancel"]
+    assert told["payload"]["allowed_actions"] == ["cancel", "retry last"]
 
 
 async def test_nobody_is_told_failed_while_another_branch_may_have_moved_money(desk: Desk) -> None:

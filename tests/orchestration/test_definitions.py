@@ -24,6 +24,7 @@ def repository(**settings: object) -> dg.RepositoryDefinition:
 def test_every_name_is_known() -> None:
     found = repository()
     assert sorted(job.name for job in found.get_all_jobs() if not job.name.startswith("__")) == [
+        "adopt_into_node",
         "approve_movement",
         "balance_snapshots",
         "cancel_movement",
@@ -39,6 +40,7 @@ def test_every_name_is_known() -> None:
         "resume_core",
         "resume_movement",
         "retry_node",
+        "skip_manual_step",
     ]
     assert sorted(sensor.name for sensor in found.sensor_defs) == [
         "movements_finished",
