@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from qtg_dagster.domain.plans import NodeKind, ParameterSpec, ParameterType, Plan, PlanEdge, PlanNode, RiskControls
@@ -48,8 +49,7 @@ def _node(
 
 def _plan(key: str, parameter: ParameterSpec, allowed: tuple[str, ...], *nodes: PlanNode) -> Plan:
     edges = tuple(
-        PlanEdge(from_node=before.node_key, to_node=after.node_key)
-        for before, after in zip(nodes, nodes[1:], strict=False)
+        PlanEdge(from_node=before.node_key, to_node=after.node_key) for before, after in itertools.pairwise(nodes)
     )
     controls = RiskControls(hard_cap="1000", destination_allowlist=allowed)
     return Plan(template_key=key, title=key, parameters=(parameter,), risk_controls=controls, nodes=nodes, edges=edges)

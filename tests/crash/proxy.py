@@ -94,7 +94,11 @@ class CuttingProxy:
             writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        up_reader, up_writer = await asyncio.open_unix_connection(self._socket)
+        try:
+            up_reader, up_writer = await asyncio.open_unix_connection(self._socket)
+        except OSError:  # the server is away
+            writer.transport.abort()
+            return
         mine = {writer, up_writer}
         self._writers |= mine
         link = _Link(self, writer, up_writer)
@@ -103,7 +107,7 @@ class CuttingProxy:
         finally:
             self._writers -= mine
 
-    def _take(self, link: _Link, strike: Strike) -> bool:
+    def _take(self, strike: Strike) -> bool:
         """Whether the order is for this very moment."""
         order = self._order
         if order is None or order.strike is not strike:
@@ -172,11 +176,11 @@ class _Link:
         if not (self._hot and idle):
             return False
         self._hot = False
-        if self._proxy._take(self, Strike.ACK_CUT):
+        if self._proxy._take(Strike.ACK_CUT):
             self._down.transport.abort()
             self._up.close()
             return True
-        if self._proxy._take(self, Strike.ACK_HELD):
+        if self._proxy._take(Strike.ACK_HELD):
             self._mute = True
             self._proxy._held.append(self._down)
             return True
@@ -225,7 +229,7 @@ class _Link:
             and order is not None
             and order.strike is Strike.REQUEST_CUT
             and (text.strip(b"\0").upper() == b"COMMIT" or kind == b"S")
-            and self._proxy._take(self, Strike.REQUEST_CUT)
+            and self._proxy._take(Strike.REQUEST_CUT)
         ):
             self._up.write(message[: order.after_bytes])
             self._up.close()

@@ -1,0 +1,41 @@
+"""A reduced matrix: every boundary once on the bank's lane, one kill on each other lane. `qtg crash` runs it all."""
+
+from __future__ import annotations
+
+import pytest
+
+from qtg_dagster.faults import FaultAction, FaultPoint
+from tests.crash.bench import Bench
+from tests.crash.boundaries import Cell, Lane, all_cells, why_not
+from tests.crash.case import Case
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+P, A = FaultPoint, FaultAction
+_BANK = [cell for cell in all_cells() if cell.lane is Lane.BANK and cell.action is A.KILL]
+_OTHERS = [
+    Cell(Lane.DESK, P.APPROVE, A.KILL),
+    Cell(Lane.DESK, P.CYCLE_INSERT, A.KILL),
+    Cell(Lane.EVM_TRANSFER, P.RESPONSE_UNCOMMITTED, A.KILL),
+    Cell(Lane.EVM_TRANSFER, P.NONCE_RELEASE, A.KILL),
+    Cell(Lane.EVM_OBSERVE, P.OBSERVE_RESPONSE, A.KILL),
+    Cell(Lane.CEX_WITHDRAWAL, P.RESPONSE_UNCOMMITTED, A.KILL),
+    Cell(Lane.CEX_DEPOSIT, P.OBSERVE_RESPONSE, A.KILL),
+    Cell(Lane.BANK, P.RESPONSE_UNCOMMITTED, A.HANG),
+    Cell(Lane.BANK, P.PREFLIGHT, A.RAISE),
+    Cell(Lane.BANK, P.COMMIT_ACK_LOST, A.RAISE),
+]
+
+
+@pytest.mark.parametrize("cell", [*_BANK, *_OTHERS], ids=str)
+async def test_money_moves_once_whatever_dies(bench: Bench, cell: Cell) -> None:
+    outcome = await Case(bench, cell, seed=1, kills=1).run()
+    assert outcome.violations == []
+    assert outcome.hits > 0
+    assert outcome.twice == 0
+
+
+async def test_every_boundary_is_reached_on_some_lane_or_says_why_not() -> None:
+    for point in FaultPoint:
+        reasons = {why_not(lane, point) for lane in Lane}
+        assert None in reasons or reasons == {"part arrives later"}, point
