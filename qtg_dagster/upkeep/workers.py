@@ -53,7 +53,7 @@ class WorkerStanding:
             parts.append(f"{beat.consecutive_errors} errors in a row, last: {beat.last_error}")
             parts.append(f"last success {_ago(beat.last_success_at, self.now)}")
         if self.waiting:
-            parts.append(f"{self.waiting} nodes wait")
+            parts.append("1 node waits" if self.waiting == 1 else f"{self.waiting} nodes wait")
         return ", ".join(parts)
 
 
