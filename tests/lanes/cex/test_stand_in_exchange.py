@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from qtg_dagster.domain.contract import ExecutionContext, HealthState, ResultStatus
+from qtg_dagster.domain.contract import ADOPTED_REF, ExecutionContext, HealthState, ResultStatus
 from qtg_dagster.executors.registry import ExecutorRegistry
 from qtg_dagster.host.node_tools import anvil_binary
 from qtg_dagster.inventory import Inventory
@@ -282,3 +282,67 @@ async def test_money_goes_out_and_comes_back(open_desk: Any, order: Any, chain_u
     (reading,) = await fetcher.fetch()
     books = (await desk.control.balances())["venue_a"]["ETH"]
     assert reading.free == books["free"] == "100.5"
+
+
+async def by_hand(desk: Desk, order: Any, **config: Any) -> dict[str, Any]:
+    """A withdrawal that other software asked for; its row in the venue's own books."""
+    other = order({"idempotency_key": "of-the-other-software"}, **config)
+    action = desk.executor("withdrawal_action")
+    assert (await action.submit(other, await action.prepare(other))).status is ResultStatus.ACCEPTED
+    return (await desk.executed())[-1]
+
+
+async def test_a_withdrawal_of_other_software_is_adopted_and_followed(open_desk: Any, order: Any) -> None:
+    desk = await open_desk()
+    action = desk.executor("withdrawal_action")
+    made = await by_hand(desk, order)
+    adopted = await action.adopt(order(), made["id"])
+    assert adopted.status is ResultStatus.ACCEPTED, adopted
+    assert adopted.provider_refs["exchange_withdrawal_id"] == made["id"]
+    assert adopted.provider_refs["withdrawal_client_id"] == made["order_id"]
+    refs = {**adopted.provider_refs, ADOPTED_REF: made["id"]}
+    for look in (action.observe, action.recover):
+        seen = await look(order({"node_refs": refs}))
+        assert seen.status is ResultStatus.COMPLETED
+        assert seen.provider_refs == adopted.provider_refs
+    assert await desk.posts() == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "differs"), [({"amount": "1.6"}, "amount"), ({"destination": "0x" + "ee" * 20}, "address")]
+)
+async def test_another_withdrawal_is_refused_by_what_differs(
+    config: dict[str, Any], differs: str, open_desk: Any, order: Any
+) -> None:
+    desk = await open_desk()
+    made = await by_hand(desk, order, **config)
+    refused = await desk.executor("withdrawal_action").adopt(order(), made["id"])
+    assert refused.status is ResultStatus.REJECTED
+    assert differs in refused.error_message
+
+
+async def test_what_is_not_on_record_is_not_adopted(open_desk: Any, order: Any) -> None:
+    desk = await open_desk()
+    action = desk.executor("withdrawal_action")
+    assert (await action.adopt(order(), "nothing")).error_code == "NOT_ONE_ON_RECORD"
+    await desk.control.order(K.REPLY, venue="venue_a", endpoint=WITHDRAWAL_HISTORY, body="<html>", times=9)
+    assert (await action.adopt(order(), "nothing")).status is ResultStatus.UNKNOWN
+
+
+async def test_beside_a_lost_request_other_softwares_withdrawal_is_not_adopted(open_desk: Any, order: Any) -> None:
+    desk = await open_desk()
+    action = desk.executor("withdrawal_action")
+    made = await by_hand(desk, order)
+    lost = order({"prepared": await action.prepare(order())})
+    refused = await action.adopt(lost, made["id"])
+    assert (refused.status, refused.error_code) == (ResultStatus.REJECTED, "OWN_ATTEMPT_OPEN")
+
+
+async def test_a_withdrawal_is_adopted_by_its_transaction(open_desk: Any, order: Any, chain_url: str) -> None:
+    desk = await open_desk(chain_url)
+    made = await by_hand(desk, order)
+    refs = order(amount=None, destination=None, withdrawal_id=made["id"], client_id=made["order_id"])
+    paid = await until(lambda: desk.executor("withdrawal_observe").observe(refs))
+    adopted = await desk.executor("withdrawal_action").adopt(order(), paid.provider_refs["tx_hash"])
+    assert adopted.status is ResultStatus.ACCEPTED
+    assert adopted.provider_refs["exchange_withdrawal_id"] == made["id"]
