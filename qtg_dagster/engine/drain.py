@@ -161,6 +161,7 @@ class Drain:
             await self._sleep(max(error_backoff(self._consecutive_errors), self._engine.settings.drain_poll_seconds))
             return 0
         self._consecutive_errors = 0
+        await self._give_back_unreadable(claims, works)
         for work in works:
             task = asyncio.create_task(self._work_one(work), name=work.claim.node_id)
             self._tasks[task] = work.claim
@@ -199,6 +200,14 @@ class Drain:
         del self._tasks[task]
         if self._full:
             self._wakeups.event.set()
+
+    async def _give_back_unreadable(self, claims: list[Claim], works: list[Work]) -> None:
+        read = {work.claim.node_id for work in works}
+        for claim in claims:
+            if claim.node_id not in read:
+                self.report.errors += 1
+                log.error("node not worked: it cannot be read", kind=self._kind, node=claim.node_id)
+                await self._give_back(claim)
 
     async def _give_back(self, claim: Claim) -> None:
         """A node whose work failed in us may be claimed again by anyone, but not in a hot loop."""

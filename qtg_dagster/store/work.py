@@ -9,13 +9,18 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+import structlog
+from pydantic import ValidationError
+
 from qtg_dagster.domain.contract import PreparedAction
-from qtg_dagster.domain.errors import NotFound
+from qtg_dagster.domain.errors import NotFound, PlanInvalid
 from qtg_dagster.domain.plans import Plan, PlanNode
 from qtg_dagster.domain.states import NodeState, RequestState
 from qtg_dagster.store.claims import Claim
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.statements import native
+
+log = structlog.get_logger("qtg.store")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +75,32 @@ def _plan(text: str) -> Plan:
 
 
 async def load_works(database: Database, claims: Sequence[Claim]) -> list[Work]:
-    """Read the work of several claims in one statement, in the order of the claims; one that is gone is left out."""
+    """Read the work of several claims in one statement, in the order of the claims.
+
+    One that is gone, or whose stored plan is no plan any more, is left out: it must not keep the others from work.
+    """
     bound = {"node_ids": [claim.node_id for claim in claims]}
     async with database.connection() as connection:
         rows = await (await connection.execute(native("load_work"), bound)).fetchall()
-    plans = {row["plan_version_id"]: row["plan"] for row in rows if row["plan"] is not None}
-    found = {row["node_id"]: row for row in rows}
-    return [
-        _work(claim, found[claim.node_id], _plan(plans[found[claim.node_id]["plan_version_id"]]))
-        for claim in claims
-        if claim.node_id in found
-    ]
+    plans = {row["plan_version_id"]: _readable_plan(row) for row in rows if row["plan"] is not None}
+    found = {row["node_id"]: (row, plans[row["plan_version_id"]]) for row in rows}
+    asked = [(claim, *found[claim.node_id]) for claim in claims if claim.node_id in found]
+    return [_work(claim, row, plan) for claim, row, plan in asked if plan is not None]
+
+
+def _readable_plan(row: dict[str, Any]) -> Plan | None:
+    try:
+        return _plan(row["plan"])
+    except (ValidationError, PlanInvalid) as error:
+        log.error("stored plan is not a plan", plan_version=row["plan_version_id"], error=str(error))  # noqa: TRY400
+        return None
 
 
 async def load_work(database: Database, claim: Claim) -> Work:
-    """Read the work of a claim; raises `NotFound` when the node is gone."""
+    """Read the work of a claim; raises `NotFound` when the node or its plan is gone."""
     works = await load_works(database, [claim])
     if not works:
-        raise NotFound(f"node {claim.node_id} does not exist")
+        raise NotFound(f"node {claim.node_id} does not exist, or its plan cannot be read")
     return works[0]
 
 

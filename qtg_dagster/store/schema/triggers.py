@@ -27,20 +27,23 @@ APPEND_ONLY = ("movement_node_steps", "movement_approvals", "audit_events", "sig
 
 
 #: A failed node stops its movement from starting others: the movement's own row says so, whoever moved the node.
-COUNT_FAILED = f"""
-        IF OLD.node_state = 'FAILED' OR NEW.node_state = 'FAILED' THEN
-            UPDATE {SCHEMA}.movement_requests
-            SET failed_nodes = failed_nodes
-                + CASE WHEN NEW.node_state = 'FAILED' THEN 1 ELSE 0 END
-                - CASE WHEN OLD.node_state = 'FAILED' THEN 1 ELSE 0 END
-            WHERE id = NEW.request_id;
-        END IF;"""  # noqa: S608 - our own constant
+COUNT_FAILED = f"""CREATE OR REPLACE FUNCTION {SCHEMA}.count_failed() RETURNS trigger LANGUAGE plpgsql AS $count$
+BEGIN
+    UPDATE {SCHEMA}.movement_requests
+    SET failed_nodes = failed_nodes + CASE WHEN NEW.node_state = 'FAILED' THEN 1 ELSE -1 END
+    WHERE id = NEW.request_id;
+    RETURN NULL;
+END
+$count$"""  # noqa: S608 - our own constant
+COUNT_FAILED_TRIGGER = (
+    f"CREATE TRIGGER count_failed AFTER UPDATE OF node_state ON {SCHEMA}.movement_request_nodes FOR EACH ROW "
+    "WHEN ((OLD.node_state = 'FAILED') <> (NEW.node_state = 'FAILED')) "
+    f"EXECUTE FUNCTION {SCHEMA}.count_failed()"
+)
 
 
-def guard_function(
-    table: str, column: str, moves: Mapping[State, frozenset[State]], initial: State, consequence: str = ""
-) -> str:
-    """SQL of the trigger function that lets only declared moves through, counts them, and does what follows."""
+def guard_function(table: str, column: str, moves: Mapping[State, frozenset[State]], initial: State) -> str:
+    """SQL of the trigger function that lets only declared moves through and counts them."""
     legal = sorted(f"{old}>{new}" for old, targets in moves.items() for new in targets)
     pairs = ",\n        ".join(f"'{pair}'" for pair in legal)
     return f"""CREATE OR REPLACE FUNCTION {SCHEMA}.guard_{table}() RETURNS trigger LANGUAGE plpgsql AS $guard$
@@ -59,7 +62,7 @@ BEGIN
             RAISE EXCEPTION '{table}: % may not become %', OLD.{column}, NEW.{column}
                 USING ERRCODE = 'check_violation', HINT = 'legal moves are declared in domain/states.py';
         END IF;
-        NEW.state_version := OLD.state_version + 1;{consequence}
+        NEW.state_version := OLD.state_version + 1;
     END IF;
     RETURN NEW;
 END
@@ -92,10 +95,12 @@ def append_only_trigger(table: str) -> str:
 def statements() -> list[str]:
     """All guards, in the order they are created."""
     return [
-        guard_function("movement_request_nodes", "node_state", NODE_MOVES, INITIAL_NODE_STATE, COUNT_FAILED),
+        guard_function("movement_request_nodes", "node_state", NODE_MOVES, INITIAL_NODE_STATE),
         guard_trigger("movement_request_nodes"),
         guard_function("movement_requests", "request_state", REQUEST_MOVES, INITIAL_REQUEST_STATE),
         guard_trigger("movement_requests"),
+        COUNT_FAILED,
+        COUNT_FAILED_TRIGGER,
         REFUSE_REWRITE,
         *(append_only_trigger(table) for table in APPEND_ONLY),
     ]
