@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from qtg_dagster.domain.canonical import canonical_json
 from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, HealthReport, PreparedAction, ResultStatus
@@ -27,6 +29,9 @@ class InstantExecutor:
 
     def __init__(self, latency_seconds: float = 0.0) -> None:
         self._latency = latency_seconds
+        self.submitted: Counter[str] = Counter()
+        self.observed = 0
+        self.first_call: dict[str, float] = {}
 
     async def preflight(self, context: ExecutionContext) -> None:
         return None
@@ -38,7 +43,10 @@ class InstantExecutor:
     async def submit(
         self, context: ExecutionContext, prepared: PreparedAction, session: object = None
     ) -> ExecutionResult:
-        called_at = str(time.monotonic())
+        now = time.monotonic()
+        called_at = str(now)
+        self.submitted[context.request_node_id] += 1
+        self.first_call.setdefault(context.request_id, now)
         if self._latency:
             await asyncio.sleep(self._latency)
         refs = {"reference": context.idempotency_key, "called_at": called_at}
@@ -47,6 +55,7 @@ class InstantExecutor:
         )
 
     async def observe(self, context: ExecutionContext) -> ExecutionResult:
+        self.observed += 1
         if self._latency:
             await asyncio.sleep(self._latency)
         refs = {"completed_at": str(time.monotonic())}
@@ -74,12 +83,20 @@ def chain_of(length: int) -> Plan:
 
 
 @asynccontextmanager
-async def open_engine(url: str, *, latency_seconds: float = 0.0, pool_size: int = 10) -> AsyncIterator[Engine]:
-    """An engine whose only executor is the instant one."""
+async def open_engine(
+    url: str,
+    *,
+    latency_seconds: float = 0.0,
+    pool_size: int = 10,
+    executor: InstantExecutor | None = None,
+    **settings_given: Any,
+) -> AsyncIterator[Engine]:
+    """An engine whose only executor is the instant one, or one made from it."""
     database = Database(url, pool_size=pool_size)
     executors = ExecutorRegistry()
-    executors.register(EXECUTOR_KEY, InstantExecutor(latency_seconds))
-    settings = Settings(database_url=url, drain_linger_seconds=3600, drain_budget_seconds=3600)
+    executors.register(EXECUTOR_KEY, executor or InstantExecutor(latency_seconds))
+    given = {"drain_linger_seconds": 3600, "drain_budget_seconds": 3600, **settings_given}
+    settings = Settings(database_url=url, **given)
     try:
         yield Engine(database, settings, Inventory(), executors, SignerRegistry())
     finally:
