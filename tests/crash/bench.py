@@ -147,7 +147,6 @@ class Bench:
             "SELECT request_node_id::text AS id, idempotency_key, "
             "prepared #>> '{provider_refs,withdrawal_client_id}' AS client_id, "
             "prepared #>> '{provider_refs,tx_hash}' AS tx_hash FROM qtg.movement_node_attempts"
-            "prepared #>> '{provider_refs,withdrawal_client_id}' AS client_id, prepared #>> '{provider_refs,tx_hash}' AS tx_hash FROM qtg.movement_node_attempts"
         )
         keys: dict[str, set[str]] = {}
         for row in found:
