@@ -32,6 +32,7 @@ from qtg_dagster.domain.journal import StepKind
 from qtg_dagster.domain.observation import clamp_hint
 from qtg_dagster.domain.redaction import redact_text
 from qtg_dagster.domain.states import DISPATCHABLE_REQUEST_STATES, NodeState
+from qtg_dagster.engine.books import ledger_document
 from qtg_dagster.engine.context import build_execution_context, build_sign_request, check_drift, check_limits
 from qtg_dagster.engine.outcomes import move_for_submit
 from qtg_dagster.engine.parts import Engine
@@ -134,6 +135,14 @@ async def _make_ready(engine: Engine, work: Work) -> tuple[ExecutionContext, Int
         idempotency_key=context.idempotency_key,
         signer_key=signed.signer_key if signed else None,
         signer_address=signed.signer_address if signed else None,
+        ledger=ledger_document(
+            work.plan,
+            work.node.node_key,
+            context.node_config,
+            engine.inventory,
+            intent=work.intent,
+            input_params=work.input_params,
+        ),
     )
     fault_point(FaultPoint.SIGNED_UNSAVED)
     return context, intent, executor

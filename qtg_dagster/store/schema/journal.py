@@ -16,6 +16,8 @@ movement_node_attempts = Table(
     Column("attempt_no", Integer, nullable=False),
     words("idempotency_key"),
     document("prepared", default=None),
+    # What it takes out of a holding and what may follow, for the ledger; or why it is not in there.
+    document("ledger", nullable=True, default=None),
     words("payload_hash"),
     words("signer_key", nullable=True),
     words("signer_address", nullable=True),

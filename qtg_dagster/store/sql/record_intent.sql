@@ -28,9 +28,9 @@ moved AS (
 ),
 attempt AS (
     INSERT INTO qtg.movement_node_attempts
-        (request_node_id, attempt_no, idempotency_key, prepared, payload_hash, signer_key, signer_address)
+        (request_node_id, attempt_no, idempotency_key, prepared, payload_hash, signer_key, signer_address, ledger)
     SELECT id, :attempt_no, :idempotency_key, CAST(:prepared AS jsonb), :payload_hash,
-           CAST(:signer_key AS text), CAST(:signer_address AS text)
+           CAST(:signer_key AS text), CAST(:signer_address AS text), CAST(:ledger AS jsonb)
     FROM moved
 ),
 step AS (
