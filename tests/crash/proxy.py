@@ -34,7 +34,7 @@ class Order:
 
     words: bytes
     strike: Strike
-    after_bytes: int = 7
+    after_bytes: int = 3
 
 
 @dataclass
