@@ -8,11 +8,13 @@ from assets.keys import BALANCES, MOVEMENTS
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.balances import venue_ages
 from qtg_dagster.store.database import Database
+from qtg_dagster.store.ledger import verify_ledger
 from qtg_dagster.store.settled import needing_intervention
 from resources import DatabaseResource, SettingsResource
 
 FRESH = "fresh"
 NO_INTERVENTION = "none_needs_intervention"
+LEDGER_RIGHT = "ledger_adds_up"
 #: Windows that may be missed before a balance counts as old.
 _MISSED_WINDOWS = 4
 _SLACK_SECONDS = 60
@@ -74,6 +76,16 @@ async def find_interventions(database: Database, settings: Settings) -> Finding:
     return Finding(MOVEMENTS, NO_INTERVENTION, not stopped, dg.AssetCheckSeverity.ERROR, waiting or {"waiting": "none"})
 
 
+async def find_wrong_lines(database: Database, settings: Settings) -> Finding:
+    """Does the ledger add up, and does it agree with the nodes?"""
+    async with database.transaction() as transaction:
+        report = await verify_ledger(transaction, settings.network_class)
+    wrong = {f"{one.request_id} {one.node_key}": f"{one.check}: {one.detail}" for one in report.findings if one.wrong}
+    wrong |= {asset.symbol: "does not add up to nothing" for asset in report.unbalanced}
+    notes = {"worth a look": str(sum(not one.wrong for one in report.findings))}
+    return Finding(MOVEMENTS, LEDGER_RIGHT, report.right, dg.AssetCheckSeverity.ERROR, wrong or notes)
+
+
 @dg.asset_check(
     asset=BALANCES, name=FRESH, description="Every venue's and chain's newest snapshot is as young as its cadence."
 )
@@ -90,4 +102,12 @@ def no_movement_needs_intervention(database: DatabaseResource, settings: Setting
     return database.read(lambda opened: find_interventions(opened, now)).result()
 
 
-asset_checks = (balances_are_fresh, no_movement_needs_intervention)
+@dg.asset_check(
+    asset=MOVEMENTS, name=LEDGER_RIGHT, description="Every asset adds up to nothing, and no node contradicts its lines."
+)
+def ledger_is_right(database: DatabaseResource, settings: SettingsResource) -> dg.AssetCheckResult:
+    now = settings.read()
+    return database.read(lambda opened: find_wrong_lines(opened, now)).result()
+
+
+asset_checks = (balances_are_fresh, no_movement_needs_intervention, ledger_is_right)
