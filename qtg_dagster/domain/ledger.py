@@ -7,7 +7,7 @@ the commits that prove it (`store/schema/ledger.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -34,6 +34,9 @@ class EntryKind(StrEnum):
 ARRIVED_AMOUNT = {"destination_chain_receive_observe": "received_amount", "cex_deposit_status": "credited_amount"}
 _VENUE_STATUS = "cex_withdrawal_status"
 _GIVEN_BACK = ("WITHDRAWAL_FAILED", "WITHDRAWAL_CANCELLED")
+
+
+Fill = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 class Register(Protocol):
@@ -85,8 +88,13 @@ class NotPosted(Frozen):
     not_posted: str
 
 
-def entries_of(plan: Plan, node: PlanNode, config: Mapping[str, Any], register: Register) -> Departure | NotPosted:
-    """What the ledger says of an attempt with this resolved config. Never raises: what is not known is not guessed."""
+def entries_of(
+    plan: Plan, node: PlanNode, config: Mapping[str, Any], register: Register, filled: Fill = dict
+) -> Departure | NotPosted:
+    """What the ledger says of an attempt with this resolved config. Never raises: what is not known is not guessed.
+
+    `filled` puts into a config what the movement itself says; references to other nodes stay as they are.
+    """
     if not node.has_side_effect:
         return NotPosted(not_posted="moves nothing")
     key, stated = config.get("asset"), config.get("amount")
@@ -110,7 +118,7 @@ def entries_of(plan: Plan, node: PlanNode, config: Mapping[str, Any], register: 
         follow_ups=(
             *_venue_terms(plan, node, config),
             *_gas(node, config, register),
-            *_arrivals(plan, node, config, register),
+            *_arrivals(plan, node, config, register, filled),
         ),
     )
 
@@ -188,13 +196,18 @@ def _gas(node: PlanNode, config: Mapping[str, Any], register: Register) -> list[
     ]
 
 
-def _arrivals(plan: Plan, node: PlanNode, config: Mapping[str, Any], register: Register) -> list[FollowUp]:
+def _arrivals(
+    plan: Plan, node: PlanNode, config: Mapping[str, Any], register: Register, filled: Fill
+) -> list[FollowUp]:
     """Observers of the arrival, with the amount they report; without one, the last to look proves that all came."""
     after = followers(plan, node.node_key)
     seen = []
     for each in after:
-        where = holding(each.config, register)
-        if each.action_type in ARRIVED_AMOUNT and where and each.config.get("asset") == config.get("asset"):
+        if each.action_type not in ARRIVED_AMOUNT:
+            continue
+        known = filled(each.config)
+        where = holding(known, register)
+        if where and known.get("asset") == config.get("asset"):
             amount = ARRIVED_AMOUNT[each.action_type]
             seen.append(FollowUp(node=each.node_key, post=EntryKind.ARRIVAL, account=where, amount=amount))
     if seen:

@@ -56,14 +56,10 @@ def ledger_document(
     node = plan.node(node_key)
     if not node.has_side_effect:
         return None
-    known = plan.model_copy(
-        update={
-            "nodes": tuple(
-                each.model_copy(update={"config": _filled(each.config, intent, input_params)}) for each in plan.nodes
-            )
-        }
+    found = entries_of(
+        plan, node, config, InventoryRegister(inventory), lambda given: _filled(given, intent, input_params)
     )
-    return entries_of(known, node, config, InventoryRegister(inventory)).model_dump_json(exclude_defaults=False)
+    return found.model_dump_json()
 
 
 def _filled(config: Mapping[str, Any], intent: Mapping[str, Any], input_params: Mapping[str, Any]) -> dict[str, Any]:

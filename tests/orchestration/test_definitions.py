@@ -73,6 +73,7 @@ def test_every_name_is_known() -> None:
         "core_group_runs",
         "every_venue_answered",
         "fresh",
+        "ledger_adds_up",
         "none_down",
         "none_needs_intervention",
         "workers_beat",
