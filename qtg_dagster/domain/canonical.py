@@ -13,24 +13,36 @@ def canonical_json(value: Any) -> str:
     Raises `TypeError` for floats: their text depends on who prints them, so money and hashes never carry one.
     """
     _refuse_floats(value, "$")
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _ENCODE(value)
 
 
 def digest(purpose: str, value: Any) -> str:
     """Hex SHA-256 of `value`, bound to `purpose` so that equal content never hashes alike for two purposes."""
-    body = canonical_json(value).encode()
+    return digest_text(purpose, canonical_json(value))
+
+
+def digest_text(purpose: str, canonical: str) -> str:
+    """As `digest`, for a value whose canonical text is at hand."""
+    body = canonical.encode()
     head = purpose.encode()
     return hashlib.sha256(len(head).to_bytes(4, "big") + head + body).hexdigest()
 
 
+_ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+_EXACT = (str, int, bool, type(None))
+
+
 def _refuse_floats(value: Any, path: str) -> None:
+    if type(value) in _EXACT:
+        return
     if isinstance(value, float):
         raise TypeError(f"{path}: a float has no canonical text; give a decimal string")
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
                 raise TypeError(f"{path}: key {key!r} is not text")
-            _refuse_floats(item, f"{path}.{key}")
+            if type(item) not in _EXACT:
+                _refuse_floats(item, f"{path}.{key}")
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
             _refuse_floats(item, f"{path}[{index}]")

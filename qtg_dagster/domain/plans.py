@@ -6,12 +6,13 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from qtg_dagster.domain.canonical import canonical_json, digest
+from qtg_dagster.domain.canonical import canonical_json, digest, digest_text
 from qtg_dagster.domain.errors import PlanInvalid
 
 NodeKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
@@ -177,15 +178,41 @@ class Plan(Frozen):
                         "Declare it under parameters.",
                     )
 
-    def node(self, node_key: str) -> PlanNode:
-        return next(node for node in self.nodes if node.node_key == node_key)
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As pydantic's; a changed plan spells itself anew."""
+        copied = super().model_copy(update=update, deep=deep)
+        for kept in ("graph_text", "whole_text", "_by_key", "_predecessors"):
+            copied.__dict__.pop(kept, None)
+        return copied
 
-    def predecessors(self) -> dict[str, frozenset[str]]:
-        """node_key -> the keys it waits for; every node is a key."""
+    @cached_property
+    def graph_text(self) -> str:
+        """Canonical JSON of what the graph hash covers; a plan never changes, so it is spelt once."""
+        return canonical_json(_graph(self))
+
+    @cached_property
+    def whole_text(self) -> str:
+        """Canonical JSON of all of it."""
+        return canonical_json(self.model_dump(mode="json"))
+
+    @cached_property
+    def _by_key(self) -> dict[str, PlanNode]:
+        return {node.node_key: node for node in self.nodes}
+
+    @cached_property
+    def _predecessors(self) -> dict[str, frozenset[str]]:
         waits: defaultdict[str, set[str]] = defaultdict(set)
         for edge in self.edges:
             waits[edge.to_node].add(edge.from_node)
         return {node.node_key: frozenset(waits[node.node_key]) for node in self.nodes}
+
+    def node(self, node_key: str) -> PlanNode:
+        """A node by its key; raises `KeyError`."""
+        return self._by_key[node_key]
+
+    def predecessors(self) -> dict[str, frozenset[str]]:
+        """node_key -> the keys it waits for; every node is a key."""
+        return self._predecessors
 
     def successors(self) -> dict[str, frozenset[str]]:
         """node_key -> the keys that wait for it; every node is a key."""
@@ -230,14 +257,10 @@ def compiled_plan_hash(
     resolved_bindings: Mapping[str, Any],
 ) -> str:
     """Identity of what will run: the graph with this movement's intent, parameters and bindings."""
-    return digest(
+    rest = _around_plan(intent, input_params, resolved_bindings)
+    return digest_text(
         "qtg.compiled-plan.v1",
-        {
-            "graph": _graph(plan),
-            "intent": dict(intent),
-            "input_params": dict(input_params),
-            "resolved_bindings": dict(resolved_bindings),
-        },
+        f'{{"graph":{plan.graph_text},{rest["input_params"]},{rest["intent"]},{rest["resolved_bindings"]}}}',
     )
 
 
@@ -248,12 +271,16 @@ def approval_digest(
     resolved_bindings: Mapping[str, Any],
 ) -> str:
     """Identity of all that the approver agreed to: the compiled plan and also timeouts, limits and fee ceilings."""
-    return digest(
+    rest = _around_plan(intent, input_params, resolved_bindings)
+    return digest_text(
         "qtg.approval.v1",
-        {
-            "plan": plan.model_dump(mode="json"),
-            "intent": dict(intent),
-            "input_params": dict(input_params),
-            "resolved_bindings": dict(resolved_bindings),
-        },
+        f'{{{rest["input_params"]},{rest["intent"]},"plan":{plan.whole_text},{rest["resolved_bindings"]}}}',
     )
+
+
+def _around_plan(
+    intent: Mapping[str, Any], input_params: Mapping[str, Any], resolved_bindings: Mapping[str, Any]
+) -> dict[str, str]:
+    """Canonical text of each member beside the plan's own, which a plan spells once and keeps."""
+    members = {"intent": intent, "input_params": input_params, "resolved_bindings": resolved_bindings}
+    return {name: f'"{name}":{canonical_json(dict(value))}' for name, value in members.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from qtg_dagster.domain.canonical import digest
 from qtg_dagster.domain.errors import PlanInvalid
 from qtg_dagster.domain.plans import (
     Plan,
@@ -293,3 +295,27 @@ def test_reading_a_plan_back_changes_no_hash(document: dict[str, Any]) -> None:
     again = Plan.model_validate_json(plan.model_dump_json())
     assert again == plan
     assert approval_digest(again, **DOCUMENTS) == approval_digest(plan, **DOCUMENTS)
+
+
+def test_a_changed_copy_of_a_plan_is_another_plan_to_the_hashes() -> None:
+    plan = Plan.model_validate(a_document(a_node("a"), a_node("b"), edges=(("a", "b"),)))
+    documents: tuple[dict[str, str], dict[str, str], dict[str, str]] = ({"asset": "USDC"}, {}, {"role": "ops"})
+    before = compiled_plan_hash(plan, *documents), approval_digest(plan, *documents)
+    renamed = tuple(node.model_copy(update={"action_type": "another"}) for node in plan.nodes)
+    changed = plan.model_copy(update={"nodes": renamed})
+    after = compiled_plan_hash(changed, *documents), approval_digest(changed, *documents)
+    assert before[0] != after[0]
+    assert before[1] != after[1]
+    assert changed.node("a").action_type == "another"
+
+
+def test_the_hashes_are_of_one_canonical_document() -> None:
+    plan = Plan.model_validate(a_document(a_node("a"), a_node("b"), edges=(("a", "b"),)))
+    intent, parameters, bindings = {"asset": "USDC", "amount": "1.5"}, {"to": "binance"}, {"executor:a": "exec.local.a"}
+    around = {"intent": intent, "input_params": parameters, "resolved_bindings": bindings}
+    graph = json.loads(plan.graph_text)
+    whole = plan.model_dump(mode="json")
+    assert compiled_plan_hash(plan, intent, parameters, bindings) == digest(
+        "qtg.compiled-plan.v1", {"graph": graph, **around}
+    )
+    assert approval_digest(plan, intent, parameters, bindings) == digest("qtg.approval.v1", {"plan": whole, **around})
