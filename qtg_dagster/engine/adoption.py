@@ -12,6 +12,7 @@ from qtg_dagster.domain.contract import ADOPTED_REF, ExecutionContext, Execution
 from qtg_dagster.domain.errors import Conflict, InvalidInput
 from qtg_dagster.domain.redaction import redact_text
 from qtg_dagster.domain.states import NodeState, RequestState
+from qtg_dagster.engine.books import ledger_document
 from qtg_dagster.engine.context import build_execution_context, check_drift, check_limits, idempotency_key
 from qtg_dagster.engine.deeds import audit_deed
 from qtg_dagster.engine.interventions import go_on_if_freed, make_ready_again
@@ -58,7 +59,15 @@ async def adopt(
         request = await lock_for(engine, tx, request_id, Action.ADOPT, node_key)
         await lock_node(tx, before.node_id)
         await _check_still_fits(tx, request, node_key, before, seen, executor.identifying_refs)
-        await _write(tx, request, node_key, before, reference, seen, actor=actor, reason=reason)
+        ledger = ledger_document(
+            request.stored.plan,
+            node_key,
+            context.node_config,
+            engine.inventory,
+            intent=request.intent,
+            input_params=request.input_params,
+        )
+        await _write(tx, request, node_key, before, reference, seen, ledger, actor=actor, reason=reason)
         details = {"node_key": node_key, "reference": reference, "reason": reason, "evidence": seen.evidence}
         await audit_deed(tx, engine, actor, "adopt", request.request_id, details)
     return seen
@@ -126,6 +135,7 @@ async def _write(
     before: FoundNode,
     reference: str,
     seen: ExecutionResult,
+    ledger: str | None,
     *,
     actor: str,
     reason: str,
@@ -145,6 +155,7 @@ async def _write(
         refs=refs,
         facts={"adopted": reference, "reason": reason, "evidence": seen.evidence, "provider_refs": seen.provider_refs},
         actor=actor,
+        ledger=ledger,
     )
     await write_adoption(tx, adoption)
     if request.request_state in (RequestState.APPROVED, RequestState.WAITING_MANUAL_ACTION):

@@ -60,8 +60,10 @@ _BEGIN = text("""
         RETURNING id, attempt_no
     ),
     attempt AS (
-        INSERT INTO qtg.movement_node_attempts (request_node_id, attempt_no, idempotency_key, prepared, payload_hash)
-        SELECT id, attempt_no, :idempotency_key, CAST(:prepared AS jsonb), :payload_hash FROM moved
+        INSERT INTO qtg.movement_node_attempts
+            (request_node_id, attempt_no, idempotency_key, prepared, payload_hash, ledger)
+        SELECT id, attempt_no, :idempotency_key, CAST(:prepared AS jsonb), :payload_hash, CAST(:ledger AS jsonb)
+        FROM moved
     )
     INSERT INTO qtg.movement_node_steps (request_node_id, attempt_no, step_kind, from_state, to_state, facts, actor)
     SELECT id, attempt_no, 'operator', 'READY', 'SUBMITTING', CAST(:facts AS jsonb), :actor FROM moved
@@ -126,6 +128,7 @@ class Adoption:
     refs: Mapping[str, Any]
     facts: Mapping[str, Any]
     actor: str
+    ledger: str | None
 
 
 async def find_node(transaction: Transaction, request: LockedRequest, node_key: str) -> FoundNode:
@@ -169,6 +172,7 @@ async def write_adoption(transaction: Transaction, adoption: Adoption) -> None:
         "idempotency_key": adoption.idempotency_key,
         "prepared": adoption.prepared.model_dump_json(),
         "payload_hash": adoption.prepared.payload_hash,
+        "ledger": adoption.ledger,
     }
     await transaction.execute(_BEGIN, {**bound, **intent})
     await transaction.execute(_ADOPT, {**bound, "refs": as_json(dict(adoption.refs))})

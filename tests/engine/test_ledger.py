@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from qtg_dagster.domain.contract import ResultStatus
+from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, ResultStatus
 from qtg_dagster.domain.plans import Plan
+from qtg_dagster.engine.adoption import adopt
 from qtg_dagster.engine.interventions import retry_node
+from qtg_dagster.executors.registry import ExecutorRegistry
 from qtg_dagster.store.ledger import verify_ledger
 from tests.engine.desk import Desk
 from tests.engine.plans import node, plan_of, watch
-from tests.engine.provider import answer
+from tests.engine.provider import ScriptedExecutor, answer
 
 S = ResultStatus
 HOME = "chain:eip155:1:0x" + "11" * 20
@@ -36,6 +38,15 @@ def withdrawal() -> Plan:
         edges=(("first", "status"), ("status", "receive")),
         key="withdrawal",
     )
+
+
+class Adopting(ScriptedExecutor):
+    """Agrees that whatever it is shown is the node's action."""
+
+    identifying_refs = ("reference",)
+
+    async def adopt(self, context: ExecutionContext, reference: str) -> ExecutionResult:  # noqa: ARG002 - the contract's
+        return answer(S.ACCEPTED, provider_refs={"reference": reference})
 
 
 async def lines(desk: Desk) -> list[tuple[str, str, str, int]]:
@@ -155,6 +166,19 @@ async def test_an_amount_that_cannot_be_read_stops_nobody_and_is_found(desk: Des
     await follow(desk, received_amount=reported)
     assert await desk.request_state() == "COMPLETED"
     assert await wrongs(desk) == [("first", "COMPLETED with money in transit")]
+
+
+async def test_what_is_adopted_departs_like_what_was_sent(desk: Desk, executors: ExecutorRegistry) -> None:
+    executors.register("exec.local.adopting", Adopting(desk.provider))
+    plan = plan_of(node("first", executor="exec.local.adopting", config={**TERMS, "account": "treasury"}))
+    request_id = await desk.begin(plan)
+    await adopt(desk.engine, request_id, "first", "0xbeef", actor="ada", reason="sent from the wallet")
+    await desk.observe()
+    assert await lines(desk) == [
+        ("departure", HOME, "transit", 12_500_000),
+        ("arrival", "transit", AWAY, 12_500_000),
+    ]
+    assert await wrongs(desk) == []
 
 
 async def test_lines_cannot_be_changed_or_unbalanced(desk: Desk) -> None:
