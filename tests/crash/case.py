@@ -212,6 +212,8 @@ class Case:
             self.outcome.kills += 1
         else:
             await self._wake_too_late(hung, his, held)
+        if role is Role.APPROVE:
+            await self.hatch(Role.APPROVE)
         await self._bench.until_quiet(self._cell.lane, _REST_SECONDS)
         await rival.kill()
         self.outcome.kills += 1
