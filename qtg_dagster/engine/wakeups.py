@@ -48,6 +48,6 @@ class Wakeups:
                     async for notice in connection.notifies():
                         if notice.payload == self._kind:
                             self.event.set()
-            except psycopg.Error as error:
+            except (psycopg.Error, OSError) as error:
                 log.warning("wake-ups interrupted, polling goes on", kind=self._kind, error=str(error))
             await asyncio.sleep(_RECONNECT_SECONDS)

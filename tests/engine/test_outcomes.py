@@ -1,0 +1,112 @@
+"""Outcomes share commits, intents never do, and nothing that shares a commit suffers from its company."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import text
+
+from qtg_dagster.domain.errors import IllegalMove, StaleClaim
+from qtg_dagster.domain.journal import StepKind
+from qtg_dagster.domain.states import NodeState
+from qtg_dagster.engine.observe import observe_active_nodes
+from qtg_dagster.store.claims import claim_due_observations
+from qtg_dagster.store.moves import Move
+from qtg_dagster.store.work import Work, load_works
+from tests.engine.desk import Desk
+from tests.engine.plans import diamond, node, plan_of, until
+
+ONE = plan_of(node("first"))
+SEEN = Move(NodeState.COMPLETED, StepKind.OBSERVED, {"seen": "yes"})
+WRITERS = """
+    SELECT count(DISTINCT xmin::text) AS commits, count(*) AS rows FROM qtg.movement_node_steps WHERE step_kind = :kind
+"""
+
+
+async def submitted(desk: Desk, movements: int) -> list[Work]:
+    """Claimed nodes that wait for a look, each of a movement of its own."""
+    for _ in range(movements):
+        await desk.begin(ONE)
+    assert await desk.dispatch(movements) == movements
+    claims = await claim_due_observations(desk.engine.database, desk.runner, movements)
+    return await load_works(desk.engine.database, claims)
+
+
+async def commits(desk: Desk, kind: StepKind) -> tuple[int, int]:
+    [row] = await desk.rows(WRITERS, kind=kind)
+    return row["commits"], row["rows"]
+
+
+async def test_each_intent_is_a_commit_of_its_own(desk: Desk) -> None:
+    await submitted(desk, 8)
+    assert await commits(desk, StepKind.INTENT) == (8, 8)
+
+
+async def test_outcomes_that_come_while_a_commit_is_under_way_share_the_next_one(desk: Desk) -> None:
+    works = await submitted(desk, 9)
+    async with desk.engine.database.transaction() as holder:
+        first = works[0].claim.request_id
+        await holder.execute(text("SELECT 1 FROM qtg.movement_requests WHERE id = :id FOR UPDATE"), {"id": first})
+        writing = [asyncio.create_task(desk.engine.outcomes.record(work, SEEN)) for work in works[:1]]
+
+        async def first_waits() -> bool:
+            [row] = await desk.rows(
+                "SELECT count(*) AS waiting FROM pg_stat_activity "
+                "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            )
+            return row["waiting"] == 1
+
+        await until(first_waits, "the first outcome waits for its movement")
+        writing += [asyncio.create_task(desk.engine.outcomes.record(work, SEEN)) for work in works[1:]]
+    await asyncio.gather(*writing)
+    assert await commits(desk, StepKind.OBSERVED) == (2, 9)
+    assert set((await desk.node_states()).values()) == {"COMPLETED"}
+
+
+async def test_a_move_that_cannot_be_written_takes_no_other_down(desk: Desk) -> None:
+    works = await submitted(desk, 3)
+    moves = [SEEN, replace(SEEN, to_state=NodeState.BLOCKED), SEEN]
+    told = await asyncio.gather(
+        *(desk.engine.outcomes.record(work, move) for work, move in zip(works, moves, strict=True)),
+        return_exceptions=True,
+    )
+    assert [type(each) for each in told][1] is IllegalMove
+    states = await desk.node_states()
+    assert [states[work.claim.node_id] for work in works] == ["COMPLETED", "SUBMITTED", "COMPLETED"]
+
+
+async def test_a_fenced_move_takes_no_other_down_and_is_on_record(desk: Desk) -> None:
+    works = await submitted(desk, 3)
+    lost = replace(works[1], claim=replace(works[1].claim, claim_epoch=works[1].claim.claim_epoch - 1))
+    told = await asyncio.gather(
+        *(desk.engine.outcomes.record(work, SEEN) for work in (works[0], lost, works[2])), return_exceptions=True
+    )
+    assert isinstance(told[1], StaleClaim)
+    states = await desk.node_states()
+    assert [states[work.claim.node_id] for work in works] == ["COMPLETED", "SUBMITTED", "COMPLETED"]
+    assert await commits(desk, StepKind.FENCED) == (1, 1)
+
+
+async def test_two_branches_in_one_queue_release_their_join_once(desk: Desk) -> None:
+    await desk.begin(diamond())
+    await desk.dispatch()
+    await desk.observe()
+    assert await desk.dispatch(2) == 2
+    assert await observe_active_nodes(desk.engine, desk.runner, 10) == 2
+    assert (await desk.states())["bottom"] == "READY"
+    readied = [step for step in await desk.steps("bottom") if step["step_kind"] == "readied"]
+    assert len(readied) == 1
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+async def test_an_outcome_outlives_the_connections_it_was_to_be_written_on(desk: Desk, attempts: int) -> None:
+    works = await submitted(desk, 4)
+    for _ in range(attempts):
+        await desk.sql(
+            "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND application_name = 'qtg' AND pid <> pg_backend_pid()"
+        )
+    await asyncio.gather(*(desk.engine.outcomes.record(work, SEEN) for work in works))
+    assert set((await desk.node_states()).values()) == {"COMPLETED"}
