@@ -64,14 +64,14 @@ async def _final_answer(rpc: ChainRpc, sent: SentTransfer, sighting: Sighting) -
     receipt = sighting.receipt
     if sighting.fate is not Fate.SETTLED or receipt is None:
         return None
+    gas_fee = Amount(rpc.native, receipt.fee_wei).to_text()
     if not receipt.succeeded:
-        reason = await revert_reason(rpc, receipt)
-        return _answer(ResultStatus.FAILED, sent, sighting, code="REVERTED", message=f"reverted: {reason}")
+        message = f"reverted: {await revert_reason(rpc, receipt)}"
+        return _answer(ResultStatus.FAILED, sent, sighting, code="REVERTED", message=message, gas_fee=gas_fee)
     if not _moved(sent, receipt):
         message = "mined without the Transfer log it should have: look at the token contract and both balances"
         return _answer(ResultStatus.UNKNOWN, sent, sighting, code="NO_TRANSFER_LOG", message=message)
-    native = Amount(rpc.native, receipt.fee_wei)
-    return _answer(ResultStatus.COMPLETED, sent, sighting, gas_fee=native.to_text())
+    return _answer(ResultStatus.COMPLETED, sent, sighting, gas_fee=gas_fee)
 
 
 def _moved(sent: SentTransfer, receipt: Receipt) -> bool:

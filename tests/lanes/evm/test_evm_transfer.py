@@ -136,6 +136,7 @@ async def test_a_reverted_transfer_fails_with_its_reason_once_it_is_deep_enough(
     assert result.status is ResultStatus.FAILED
     assert result.error_code == "REVERTED"
     assert "blacklisted" in result.error_message
+    assert result.provider_refs["gas_fee"] not in ("", "0"), "what failed still cost gas"
     assert await desk.balance(FRIEND) == 0
 
 
