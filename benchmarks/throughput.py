@@ -12,6 +12,8 @@ import cProfile
 import json
 import pstats
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 import structlog
 from sqlalchemy import text
@@ -42,20 +44,28 @@ async def preload(engine: Engine, movements: int) -> None:
     await asyncio.gather(*(one_by_one() for _ in range(8)))
 
 
-async def until_completed(engine: Engine, movements: int) -> None:
-    """Return when that many movements are COMPLETED."""
+async def until_all_ended(engine: Engine) -> None:
+    """Return when no movement is open."""
     while True:
         async with engine.database.transaction() as transaction:
             found = await transaction.execute(
-                text("SELECT count(*) FROM qtg.movement_requests WHERE request_state = 'COMPLETED'")
+                text("SELECT count(*) FROM qtg.movement_requests WHERE finished_at IS NULL")
             )
-            if found.scalar_one() >= movements:
+            if found.scalar_one() == 0:
                 return
         await asyncio.sleep(0.05)
 
 
-async def run(url: str, movements: int, profile: cProfile.Profile | None = None) -> dict[str, float]:
-    """One run on an empty database; raises when the provider was called twice for a node, or not at all."""
+async def run(
+    url: str,
+    movements: int,
+    profile: cProfile.Profile | None = None,
+    beside: Callable[[Drain], AbstractContextManager[object]] = nullcontext,
+) -> dict[str, float]:
+    """One run; raises when the provider was called twice for a node, or not at all.
+
+    `beside` is entered for each drain, for the time that it works.
+    """
     provider = InstantExecutor(LATENCY_SECONDS)
     async with open_engine(url, executor=provider, drain_concurrency=IN_FLIGHT) as engine:
         await preload(engine, movements)
@@ -63,9 +73,12 @@ async def run(url: str, movements: int, profile: cProfile.Profile | None = None)
         cpu, begun = time.process_time(), time.monotonic()
         if profile is not None:
             profile.enable()
-        tasks = [asyncio.create_task(drain.run()) for drain in drains]
-        await until_completed(engine, movements)
-        elapsed, cpu = time.monotonic() - begun, time.process_time() - cpu
+        with ExitStack() as stack:
+            for drain in drains:
+                stack.enter_context(beside(drain))
+            tasks = [asyncio.create_task(drain.run()) for drain in drains]
+            await until_all_ended(engine)
+            elapsed, cpu = time.monotonic() - begun, time.process_time() - cpu
         if profile is not None:
             profile.disable()
         for drain in drains:
