@@ -62,11 +62,14 @@ async def _look(engine: Engine, work: Work) -> Move:
 
 
 def _timed_out(engine: Engine, work: Work) -> Move | None:
-    """UNKNOWN for a node that was due and has been observed for longer than its plan allows; never FAILED."""
+    """UNKNOWN for a node that was due and has been observed for longer than its plan allows; never FAILED.
+
+    The time begins anew when recovery or an adoption finds the action accepted: else it would be over at once.
+    """
     limit = work.node.timeout_policy.observe_seconds
-    if limit is None or work.attempted_at is None:
+    if limit is None or work.observed_since is None:
         return None
-    observed_for = (work.database_now - work.attempted_at).total_seconds()
+    observed_for = (work.database_now - work.observed_since).total_seconds()
     if observed_for <= limit:
         return None
     message = f"no end seen after {observed_for:.0f} s; the plan allows {limit} s"

@@ -53,7 +53,7 @@ class Work:
     error_code: str | None
     facts_digest: str | None
     started_at: datetime | None  # of the first attempt
-    attempted_at: datetime | None  # of the present one
+    observed_since: datetime | None  # the present attempt began, or was found to be accepted after all
     submitted_at: datetime | None
     database_now: datetime
     siblings: dict[str, Sibling]
@@ -124,7 +124,7 @@ def _work(claim: Claim, row: dict[str, Any], plan: Plan) -> Work:
         error_code=row["error_code"],
         facts_digest=row["facts_digest"],
         started_at=row["started_at"],
-        attempted_at=row["attempted_at"],
+        observed_since=row["observed_since"],
         submitted_at=row["submitted_at"],
         database_now=row["database_now"],
         siblings={key: Sibling(NodeState(state), refs, artifacts) for key, (state, refs, artifacts) in siblings},

@@ -186,6 +186,19 @@ async def test_a_timeout_is_seen_only_when_the_look_is_due(desk: Desk) -> None:
     assert (await desk.node())["error_code"] == "OBSERVATION_TIMEOUT"
 
 
+async def test_what_recovery_finds_accepted_has_its_whole_time_again(desk: Desk) -> None:
+    desk.under(observe_timeout_enforcement_enabled=True)
+    await submitted(desk, **TIMED)
+    await overdue(desk)
+    await desk.observe()
+    await desk.make_due()
+    await desk.recover()
+    desk.will("observe", "first", S.OBSERVING)
+    await desk.observe()
+    row = await desk.node()
+    assert (row["node_state"], row["error_code"]) == ("OBSERVING", None)
+
+
 async def test_within_its_time_and_without_a_limit_a_node_is_observed(desk: Desk) -> None:
     desk.under(observe_timeout_enforcement_enabled=True)
     await desk.begin(plan_of(node("first", **TIMED), node("second")))

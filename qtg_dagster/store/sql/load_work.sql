@@ -25,7 +25,10 @@ SELECT r.request_state, r.intent::text AS intent, r.input_params::text AS input_
        )::text END AS plan,
        (SELECT jsonb_object_agg(s.node_key, jsonb_build_array(s.node_state, s.provider_refs, s.artifacts))::text
         FROM qtg.movement_request_nodes s WHERE s.request_id = r.id) AS siblings,
-       a.prepared::text AS prepared, a.intended_at AS attempted_at
+       a.prepared::text AS prepared,
+       greatest(a.intended_at, (SELECT s.recorded_at FROM qtg.movement_node_steps s
+                                WHERE s.id = a.outcome_step_id AND s.step_kind IN ('recovered', 'operator')))
+           AS observed_since
 FROM chosen n
 JOIN qtg.movement_requests r ON r.id = n.request_id
 JOIN qtg.movement_plan_versions v ON v.id = n.plan_version_id
