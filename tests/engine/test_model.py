@@ -27,9 +27,10 @@ from qtg_dagster.engine.parts import Engine
 from qtg_dagster.engine.recover import recover_unknown_nodes
 from qtg_dagster.engine.requests import approve_movement, cancel_movement, complete_manual_node
 from qtg_dagster.executors.registry import ExecutorRegistry, SignerRegistry
-from qtg_dagster.inventory import AssetEntry, Inventory
+from qtg_dagster.inventory import AccountEntry, AssetEntry, Inventory
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
+from qtg_dagster.store.ledger import LedgerReport, verify_ledger
 from qtg_dagster.store.runners import Runner, RunnerIdentity
 from tests.engine import plans
 from tests.engine.model import Death, Fate, Look, TruthfulExecutor, World, check_journal, check_nodes
@@ -70,6 +71,19 @@ def any_plan(draw: st.DrawFn) -> Plan:
     return plans.plan_of(*nodes, edges=tuple(edges))
 
 
+def with_money(plan: Plan) -> Plan:
+    """The plan with every action moving 12.5 from the treasury's account."""
+    terms = {"asset": "USDC", "amount": "12.5", "chain": "eip155:1", "account": "treasury", "destination": "0xallowed"}
+    nodes = (node.model_copy(update={"config": terms}) if node.has_side_effect else node for node in plan.nodes)
+    return plan.model_copy(update={"nodes": tuple(nodes)})
+
+
+HELD = """
+    SELECT split_part(account, ':', 1), sum(units) FROM (
+        SELECT to_account AS account, base_units AS units, request_id FROM qtg.ledger_lines
+        UNION ALL SELECT from_account, -base_units, request_id FROM qtg.ledger_lines) AS side
+    WHERE request_id = %s AND account <> 'chain:eip155:1:0xallowed' GROUP BY 1
+"""
 ENDS = {"COMPLETED", "FAILED", "CANCELLED", "MANUAL_INTERVENTION"}
 IN_FLIGHT = {"SUBMITTING", "SUBMITTED", "OBSERVING", "UNKNOWN"}
 diamonds = st.just(plans.diamond())
@@ -92,7 +106,10 @@ class Days(RuleBasedStateMachine):
         self.engine = Engine(
             Database(self.url, pool_size=5),
             Settings(database_url=self.url),
-            Inventory(assets={"USDC": AssetEntry(symbol="USDC", decimals=6)}),
+            Inventory.model_construct(
+                assets={"USDC": AssetEntry(symbol="USDC", decimals=6)},
+                accounts={"treasury": AccountEntry(chain="eip155:1", address="0x" + "11" * 20)},
+            ),
             executors,
             SignerRegistry(),
         )
@@ -112,7 +129,7 @@ class Days(RuleBasedStateMachine):
     @precondition(lambda self: self.over)
     @rule(plan=any_plan() | diamonds, at_once=st.sampled_from([True, True, True, False]))
     def order(self, plan: Plan, at_once: bool) -> None:
-        self.plan = plan
+        self.plan = plan = with_money(plan)
         self.request_id = self.do(plans.create(self.engine, plan))
         self.approved = False
         if at_once:
@@ -285,6 +302,26 @@ class Days(RuleBasedStateMachine):
             assert not actions & set(moved), "the movement is FAILED, but its money moved"
         if state == "COMPLETED":
             assert self.here == {"COMPLETED"}
+
+    @invariant()
+    def the_ledger_follows_the_money(self) -> None:
+        """What left the account is what is done and what may be; only the latter is in transit."""
+        if not self.request_id:
+            return
+        actions = {node.node_key for node in self.plan.nodes if node.has_side_effect}
+        states = [state for key, state in self.states() if key in actions]
+        open_ones = sum(state in IN_FLIGHT for state in states)
+        gone = open_ones + states.count("COMPLETED")
+        held = {account: int(units) for account, units in self.sql(HELD, self.request_id)}
+        assert held.get("transit", 0) == open_ones * 12_500_000, f"{held} with nodes {states}"
+        assert held.get("chain", 0) == -gone * 12_500_000, f"{held} with nodes {states}"
+        report = self.do(self._verified())
+        assert report.right, report.findings
+        assert not [one for one in report.findings if one.check == "not in the ledger"]
+
+    async def _verified(self) -> LedgerReport:
+        async with self.engine.database.transaction() as transaction:
+            return await verify_ledger(transaction, "sandbox")
 
     async def _nodes(self) -> list[dict[str, Any]]:
         async with self.engine.database.transaction() as transaction:
