@@ -126,7 +126,9 @@ def test_a_failed_node_is_retried(launch: Launch, approved: str, metadata: Shown
     assert "move  READY" in shown["nodes"]
 
 
-def test_a_manual_step_is_completed_with_a_note(launch: Launch, plan: Plan, metadata: Shown) -> None:
+@pytest.fixture
+def looked_at(launch: Launch, plan: Plan, metadata: Shown) -> str:
+    """An approved movement that waits for a person's look."""
     manual = {"node_key": "manual_look", "node_kind": "manual", "action_type": "look"}
     document = plan.model_dump(mode="json") | {"template_key": "looked_at"}
     document["nodes"] = [manual, *document["nodes"]]
@@ -135,11 +137,31 @@ def test_a_manual_step_is_completed_with_a_note(launch: Launch, plan: Plan, meta
     created = metadata(launch("create_movement", "create", template_key="looked_at", requested_by="ada"))["request id"]
     approved = metadata(launch("approve_movement", "approve", request_id=created, actor="grace"))
     assert approved["request state"] == "WAITING_MANUAL_ACTION"
-    done = launch(
-        "complete_manual_step", "complete", request_id=created, node_key="manual_look", actor="grace", note="seen"
-    )
+    assert approved["possible now"] == "cancel, complete manual_look, skip manual_look"
+    return str(created)
+
+
+@pytest.mark.parametrize(
+    ("job", "op", "why"), [("complete_manual_step", "complete", "note"), ("skip_manual_step", "skip", "reason")]
+)
+def test_a_manual_step_is_done_or_skipped(
+    launch: Launch, looked_at: str, metadata: Shown, job: str, op: str, why: str
+) -> None:
+    said = {why: "seen by phone"}
+    done = launch(job, op, request_id=looked_at, node_key="manual_look", actor="grace", **said)
     assert metadata(done)["request state"] == "EXECUTING"
-    assert "[○] move  READY" in metadata(done)["nodes"]
+    assert "move  READY" in metadata(done)["nodes"]
+
+
+def test_what_cannot_be_adopted_is_refused_with_what_is_possible(
+    launch: Launch, approved: str, failure: Shown, rows: Rows
+) -> None:
+    refused = launch(
+        "adopt_into_node", "adopt", request_id=approved, node_key="move", reference="0xbeef", actor="grace", reason="r"
+    )
+    assert "can adopt nothing" in failure(refused).description
+    assert "Possible now: cancel" in failure(refused).description
+    assert rows("SELECT 1 FROM qtg.audit_outbox WHERE action = 'adopt'") == []
 
 
 def test_drains_take_a_movement_from_ready_to_completed(
