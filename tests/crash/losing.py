@@ -30,6 +30,7 @@ async def play(case: Case) -> None:
                     await worker.kill()
                     proxy.release()
                     case.outcome.kills += 1
+                    await case.bench.order(case.cell.lane, 2)
             case FaultAction.RAISE:
                 for words in (OUTCOME, INTENT):
                     worker = await _lose(case, proxy, words, Strike.ACK_CUT)
