@@ -115,4 +115,4 @@ def test_checks_can_be_run_by_hand(resources: ResourceSet, instance: dg.DagsterI
         [*asset_checks], selection=dg.AssetSelection.all_asset_checks(), resources=resources.by_key(), instance=instance
     )
     found = {check.check_name: check.passed for check in result.get_asset_check_evaluations()}
-    assert found == {FRESH: True, NO_INTERVENTION: True}
+    assert found == {FRESH: True, NO_INTERVENTION: True, "ledger_adds_up": True}
