@@ -47,7 +47,7 @@ class Seed:
                 input_params={},
                 resolved_bindings={},
                 serialization_keys=dict(zip(names, keys, strict=True)),
-                scopes={name: () for name in names},
+                scopes=dict.fromkeys(names, ()),
                 compiled_plan_hash="h",
                 approval_digest="d",
                 body_hash="b",
