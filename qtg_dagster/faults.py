@@ -94,7 +94,7 @@ _armed = _read(os.environ.get("QTG_FAULT", ""), os.environ.get("QTG_FAULT_MARK",
 
 def arm(spec: str, mark: str = "") -> None:
     """Arm as the environment would, for a process that was forked after this module was read; empty disarms."""
-    global _armed  # noqa: PLW0603 - the one switch of this module
+    global _armed
     _armed = _read(spec, mark)
 
 
