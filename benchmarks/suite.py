@@ -17,7 +17,7 @@ from benchmarks.peers.place import peers_python, versions
 from benchmarks.server import fresh_database, server, settings_of
 
 PEERS = ("dbos", "pgqueuer", "procrastinate")
-CASES = ("throughput", "enqueue", "observing", "growth", "processes", "hand-over", "event-log")
+CASES = ("throughput", "enqueue", "observing", "growth", "processes", "hand-over", "event-log", "kill")
 _ROOT = Path(__file__).parent.parent
 
 
@@ -140,8 +140,25 @@ def event_log(suite: Suite) -> None:
     suite.row("(i) nodes/s, event log hanging against answering", f"{hangs} / {answers}", ratio, 0.95, at_least=True)
 
 
+def kill(suite: Suite) -> None:
+    systems = ("qtg", "dbos", "pgqueuer") if suite.with_peers else ("qtg",)
+    for seed in range(1, 2 if suite.quick else 4):
+        for system in systems:
+            python = sys.executable if system == "qtg" else str(peers_python(suite.home))
+            suite.ours(f"{system} kill", "kill", system, "--seed", str(seed), "--python", python)
+    for system in systems:
+        name = f"{system} kill"
+        restart, end = suite.spread(name, "restart_to_move_median_s"), suite.spread(name, "settled_after_last_kill_s")
+        measured = f"lost {suite.median(name, 'lost'):g}; restart to move {restart} s; settled {end} s"
+        worst = max(run["doubled"] + run["lost"] for run in suite.raw[name])
+        if system == "qtg":
+            suite.row("kill: steps moved twice or lost, of 600", measured, worst, 0, at_least=False)
+        else:
+            suite.rows.append((f"kill: {system}, the same", measured, f"{worst:g}", ""))
+
+
 _RUN: dict[str, Callable[[Suite], None]] = dict(
-    zip(CASES, (throughput, enqueue, observing, growth, processes, hand_over, event_log), strict=True)
+    zip(CASES, (throughput, enqueue, observing, growth, processes, hand_over, event_log, kill), strict=True)
 )
 
 
@@ -162,7 +179,7 @@ def run_suite(
 ) -> dict[str, Any]:
     """Run the named cases, or all; returns facts, raw runs and the table's rows."""
     chosen = only or CASES
-    compared = with_peers and {"throughput", "enqueue"} & set(chosen)
+    compared = with_peers and {"throughput", "enqueue", "kill"} & set(chosen)
     python = peers_python(home) if compared else None
     with server(url) as server_url:
         facts = machine(server_url, python)
