@@ -11,8 +11,8 @@ from qtg_dagster.domain.errors import Conflict
 from qtg_dagster.engine.dispatch import dispatch_node
 from qtg_dagster.engine.requests import cancel_movement, create_movement, publish_template
 from qtg_dagster.store.claims import Claim, claim_ready
-from qtg_dagster.store.work import load_work
 from qtg_dagster.store.runners import Runner, RunnerIdentity
+from qtg_dagster.store.work import load_work
 from tests.engine.desk import Desk
 from tests.engine.plans import begin, node, order_of, plan_of
 
