@@ -66,7 +66,7 @@ async def work(engine: Engine) -> None:
         async with engine.database.transaction() as transaction:
             open_now = (await transaction.execute(_STAND)).all()
         for request_id, state, failed in open_now:
-            if failed is not None and state == "MANUAL_INTERVENTION":
+            if failed is not None and state in ("MANUAL_INTERVENTION", "FAILED"):
                 await retry_node(engine, request_id, failed, actor="bench operator", reason="it never left")
         if not open_now:
             break
