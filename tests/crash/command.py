@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from pathlib import Path
 
 import click
@@ -65,6 +66,7 @@ def run_crash(
         if ended % 20 == 0 or ended == all_cases:
             click.echo(f"{ended} of {all_cases} cases")
 
+    _clean_up_when_terminated()
     outcomes = asyncio.run(run_cells(cells, passes=passes, seed=seed, kills=kills, tell=tell))
     found = figures(outcomes, cells)
     write(found, file)
@@ -76,8 +78,14 @@ def run_crash(
 
 def run_soak(minutes: float, seed: int, sandbox: bool, file: Path) -> bool:
     """Soak and print; True when nothing is wrong."""
+    _clean_up_when_terminated()
     found = asyncio.run(soak(minutes * 60, seed, with_world=sandbox, tell=click.echo))
     write(found, file)
     for name, value in found.items():
         click.echo(f"{name}: {value}")
     return not found["violations"]
+
+
+def _clean_up_when_terminated() -> None:
+    """A SIGTERM ends the run as Ctrl-C does: servers that were started are stopped, their folders go."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
