@@ -9,7 +9,6 @@ from qtg_dagster.domain.states import RequestState
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.executors.contract import Adopts
 from qtg_dagster.store.database import Transaction
-from qtg_dagster.store.decided import open_attempts
 from qtg_dagster.store.requests import LockedRequest, lock_request, read_request
 
 
@@ -48,7 +47,7 @@ async def standing_of(engine: Engine, transaction: Transaction, request: LockedR
         request_state=request.request_state,
         node_states=request.node_states,
         expired=request.expired,
-        open_attempts=await open_attempts(transaction, request),
+        open_attempts=request.open_attempts,
         adopting=_adopting(engine, request.stored.plan),
     )
 

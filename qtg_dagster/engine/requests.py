@@ -21,9 +21,8 @@ from qtg_dagster.engine.orders import (
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.engine.permission import lock_for
 from qtg_dagster.faults import FaultPoint, fault_point
-from qtg_dagster.store.approvals import down_bindings, insert_approval
 from qtg_dagster.store.database import Transaction
-from qtg_dagster.store.decided import move_nodes
+from qtg_dagster.store.decided import Decision, NodeMove, decide, move_nodes
 from qtg_dagster.store.requests import (
     UNSEEN,
     LockedRequest,
@@ -64,15 +63,20 @@ async def create_movement(
         if standing is not None:
             return standing
         new = compile_order(engine, order, await require_plan(tx, order.template_key, order.template_version))
-        request_id = await insert_request(tx, new)
-        if request_id is None:
+        inserted = await insert_request(tx, new)
+        if inserted is None:
             standing = await _standing(engine, tx, order)
             if standing is None:
                 raise Conflict(UNSEEN)
             return standing
-        details = {"compiled_plan_hash": new.compiled_plan_hash, "intent": dict(new.intent)}
-        await audit_deed(tx, engine, order.requested_by, "create", request_id, details)
-        return _receipt(await read_request(tx, request_id, engine.settings.network_class), created=True)
+        return MovementReceipt(
+            request_id=inserted.request_id,
+            created=True,
+            template_version=new.stored.version,
+            compiled_plan_hash=new.compiled_plan_hash,
+            approval_digest=new.approval_digest,
+            expires_at=inserted.expires_at,
+        )
 
 
 async def _standing(engine: Engine, tx: Transaction, order: MovementOrder) -> MovementReceipt | None:
@@ -87,13 +91,10 @@ async def _standing(engine: Engine, tx: Transaction, order: MovementOrder) -> Mo
         raise Conflict(
             f"idempotency_key {order.idempotency_key!r} belongs to movement {request_id} with another content"
         )
-    return _receipt(await read_request(tx, request_id, engine.settings.network_class), created=False)
-
-
-def _receipt(request: LockedRequest, *, created: bool) -> MovementReceipt:
+    request = await read_request(tx, request_id, engine.settings.network_class)
     return MovementReceipt(
         request_id=request.request_id,
-        created=created,
+        created=False,
         template_version=request.stored.version,
         compiled_plan_hash=request.compiled_plan_hash,
         approval_digest=request.approval_digest,
@@ -112,26 +113,26 @@ async def approve_movement(
     async with engine.database.within(transaction) as tx:
         request = await lock_for(engine, tx, request_id, Action.APPROVE)
         _check_unchanged(request)
-        down = await down_bindings(tx, request.network_class, request.resolved_bindings)
-        if down:
-            raise Conflict(f"cannot approve while {', '.join(down)} is down; approve again when it is reachable")
-        await insert_approval(tx, request, decision="approved", actor=actor, reason=reason)
+        if request.down:
+            raise Conflict(
+                f"cannot approve while {', '.join(request.down)} is down; approve again when it is reachable"
+            )
         found = advance_after_completion(request.stored.plan, request.node_states)
-        await set_request_state(tx, request, RequestState.APPROVED, frontier=found.ready)
-        await move_nodes(
-            tx,
-            request,
-            found.ready,
-            NodeState.READY,
-            step_kind=StepKind.READIED,
-            facts={"after": "approval"},
+        facts = {"after": "approval"}
+        decision = Decision(
             actor=actor,
+            action="approve",
+            details={"approval_digest": request.approval_digest, "compiled_plan_hash": request.compiled_plan_hash},
+            approval="approved",
+            reason=reason,
+            state=RequestState.APPROVED,
+            frontier=found.ready,
+            moves=[NodeMove(key, NodeState.READY, StepKind.READIED, facts, actor) for key in found.ready],
         )
+        await decide(tx, request, decision)
         if found.request_state is not None:
             approved = await lock_request(tx, request_id, request.network_class)
             await set_request_state(tx, approved, found.request_state)
-        details = {"approval_digest": request.approval_digest, "compiled_plan_hash": request.compiled_plan_hash}
-        await audit_deed(tx, engine, actor, "approve", request.request_id, details)
         fault_point(FaultPoint.APPROVE)
 
 
@@ -141,10 +142,16 @@ async def reject_movement(
     """Refuse a movement for good. Raises `NotFound`, `Conflict`, `ApprovalExpired`."""
     async with engine.database.within(transaction) as tx:
         request = await lock_for(engine, tx, request_id, Action.REJECT)
-        await insert_approval(tx, request, decision="rejected", actor=actor, reason=reason)
-        await _cancel_nodes(tx, request, actor, "rejected")
-        await set_request_state(tx, request, RequestState.REJECTED)
-        await audit_deed(tx, engine, actor, "reject", request.request_id, {"reason": reason})
+        decision = Decision(
+            actor=actor,
+            action="reject",
+            details={"reason": reason},
+            approval="rejected",
+            reason=reason,
+            state=RequestState.REJECTED,
+            moves=_cancelled(request, actor, "rejected"),
+        )
+        await decide(tx, request, decision)
 
 
 async def cancel_movement(
@@ -156,9 +163,14 @@ async def cancel_movement(
     """
     async with engine.database.within(transaction) as tx:
         request = await lock_for(engine, tx, request_id, Action.CANCEL)
-        await _cancel_nodes(tx, request, actor, reason)
-        await set_request_state(tx, request, RequestState.CANCELLED)
-        await audit_deed(tx, engine, actor, "cancel", request.request_id, {"reason": reason})
+        decision = Decision(
+            actor=actor,
+            action="cancel",
+            details={"reason": reason},
+            state=RequestState.CANCELLED,
+            moves=_cancelled(request, actor, reason),
+        )
+        await decide(tx, request, decision)
 
 
 async def complete_manual_node(
@@ -216,8 +228,10 @@ def _check_unchanged(request: LockedRequest) -> None:
         raise PlanDrift(f"movement {request.request_id}: limits or timeouts changed after the movement was created")
 
 
-async def _cancel_nodes(tx: Transaction, request: LockedRequest, actor: str, reason: str) -> None:
-    waiting = [k for k, state in request.node_states.items() if state in (NodeState.BLOCKED, NodeState.READY)]
-    await move_nodes(
-        tx, request, waiting, NodeState.CANCELLED, step_kind=StepKind.OPERATOR, facts={"reason": reason}, actor=actor
-    )
+def _cancelled(request: LockedRequest, actor: str, reason: str) -> list[NodeMove]:
+    """All that has not begun, called off."""
+    return [
+        NodeMove(key, NodeState.CANCELLED, StepKind.OPERATOR, {"reason": reason}, actor)
+        for key, state in request.node_states.items()
+        if state in (NodeState.BLOCKED, NodeState.READY)
+    ]

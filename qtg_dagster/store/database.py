@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import psycopg
+from sqlalchemy import event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 
 from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.store.migrate import sqlalchemy_url
-from qtg_dagster.store.pool import Connection, ConnectionPool
+from qtg_dagster.store.pool import Connection, ConnectionPool, server_is_there
 
 #: What a statement can be run on: a transaction of ours, or the caller's own session.
 Transaction: TypeAlias = AsyncConnection | AsyncSession
@@ -35,9 +36,9 @@ class Database:
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=10,
-            pool_pre_ping=True,
             connect_args={"application_name": "qtg"},
         )
+        event.listen(self._engine.sync_engine, "checkout", _refuse_dead_connection)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
@@ -84,3 +85,16 @@ class Database:
         """Close all that is not in use."""
         await self._pool.close()
         await self._engine.dispose()
+
+
+def _refuse_dead_connection(connection: Any, _record: object, _proxy: object) -> None:
+    """Have the pool open another one when the server has hung up; unlike a ping, it costs no round trip."""
+    if not server_is_there(connection.driver_connection):
+        raise DisconnectionError
+
+
+class OnDatabase:
+    """A part of the store: it works on one database, and holds no connection between two calls."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import text
 
-from qtg_dagster.domain.journal import StepKind
+from qtg_dagster.domain.journal import CallbackEvent, StepKind
 from qtg_dagster.domain.redaction import redact
-from qtg_dagster.domain.states import NodeState
+from qtg_dagster.domain.states import FINAL_REQUEST_STATES, NodeState, RequestState, check_request_move
 from qtg_dagster.store.database import Transaction
 from qtg_dagster.store.requests import LockedRequest
-from qtg_dagster.store.statements import as_json
+from qtg_dagster.store.statements import as_json, statement
 
 _MOVE_NODES = text("""
     WITH chosen AS (
@@ -42,6 +43,77 @@ _MOVE_NODES = text("""
     )
     SELECT node_key FROM moved
 """)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMove:
+    """One step of one node of a locked movement, by a person's decision or as its consequence."""
+
+    node_key: str
+    to_state: NodeState
+    step_kind: StepKind
+    facts: Mapping[str, Any]
+    actor: str | None = None
+    refs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A person's deed on a movement, and all that is written with it."""
+
+    actor: str
+    action: str
+    details: Mapping[str, Any]  # for the audit
+    moves: Sequence[NodeMove] = ()
+    state: RequestState | None = None
+    frontier: Sequence[str] | None = None
+    approval: str | None = None  # `approved` or `rejected`, recorded with exactly what was decided on
+    reason: str = ""
+
+
+async def decide(transaction: Transaction, request: LockedRequest, decision: Decision) -> None:
+    """Write a decision about a locked movement in one statement: moves, journal, approval, callbacks and audit."""
+    state = decision.state
+    if state is not None:
+        check_request_move(request.request_state, state)
+    approval = {
+        "decision": decision.approval,
+        "actor": decision.actor,
+        "reason": decision.reason,
+        "compiled_plan_hash": request.compiled_plan_hash,
+        "approval_digest": request.approval_digest,
+    }
+    deed = {
+        "network_class": request.network_class,
+        "actor": decision.actor,
+        "action": decision.action,
+        "details": redact(dict(decision.details)),
+    }
+    told = {"request_id": request.request_id, "request_state": state}
+    bound = {
+        "request_id": request.request_id,
+        "moves": as_json([_as_item(move) for move in decision.moves]),
+        "state": state,
+        "finished": state in FINAL_REQUEST_STATES,
+        "frontier": list(decision.frontier) if decision.frontier is not None else None,
+        "callback_url": request.callback_url,
+        "callbacks": as_json([{"event_type": CallbackEvent.REQUEST_STATE_CHANGED, "payload": told}] if state else []),
+        "approval": as_json(approval) if decision.approval else None,
+        "deed": as_json(deed),
+        "wake": ["dispatch"] if any(move.to_state is NodeState.READY for move in decision.moves) else [],
+    }
+    await transaction.execute(statement("decide"), bound)
+
+
+def _as_item(move: NodeMove) -> dict[str, Any]:
+    return {
+        "node_key": move.node_key,
+        "to_state": move.to_state,
+        "step_kind": move.step_kind,
+        "facts": redact(dict(move.facts)),
+        "actor": move.actor,
+        "refs": dict(move.refs),
+    }
 
 
 async def move_nodes(
@@ -78,21 +150,3 @@ async def wake(transaction: Transaction, *kinds: str) -> None:
     """Let the drains of these kinds look at once when this transaction commits."""
     for kind in kinds:
         await transaction.execute(text("SELECT pg_notify('qtg_wake', :kind)"), {"kind": kind})
-
-
-async def open_attempts(transaction: Transaction, request: LockedRequest) -> dict[str, list[tuple[int, str]]]:
-    """node key -> attempts that are not proven to have had no effect: their numbers and outcomes so far."""
-    rows = await transaction.execute(
-        text("""
-            SELECT n.node_key, a.attempt_no, coalesce(a.outcome, 'not known') AS outcome
-            FROM qtg.movement_node_attempts a JOIN qtg.movement_request_nodes n ON n.id = a.request_node_id
-            WHERE n.request_id = CAST(:request_id AS uuid)
-              AND coalesce(a.outcome, '') NOT IN ('NOT_SENT', 'REJECTED', 'FAILED')
-            ORDER BY a.attempt_no
-        """),
-        {"request_id": request.request_id},
-    )
-    found: dict[str, list[tuple[int, str]]] = {}
-    for row in rows:
-        found.setdefault(row.node_key, []).append((row.attempt_no, row.outcome))
-    return found

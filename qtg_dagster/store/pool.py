@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -46,7 +46,7 @@ class ConnectionPool:
     async def _take(self) -> Connection:
         while self._idle:
             connection = self._idle.pop()
-            if _server_is_there(connection):
+            if server_is_there(connection):
                 return connection
             await connection.close()
         opened: Connection = await psycopg.AsyncConnection.connect(
@@ -67,7 +67,7 @@ class ConnectionPool:
             await self._idle.pop().close()
 
 
-def _server_is_there(connection: Connection) -> bool:
+def server_is_there(connection: psycopg.AsyncConnection[Any]) -> bool:
     """Whether the server has not hung up, as far as the socket tells without asking."""
     if connection.closed:
         return False

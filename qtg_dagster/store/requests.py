@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import insert, text
-from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from qtg_dagster.domain.errors import Conflict, NotFound
 from qtg_dagster.domain.journal import CallbackEvent
+from qtg_dagster.domain.redaction import redact
 from qtg_dagster.domain.states import (
     FINAL_REQUEST_STATES,
     NodeState,
@@ -21,9 +21,8 @@ from qtg_dagster.domain.states import (
     check_request_move,
 )
 from qtg_dagster.store.database import Transaction
-from qtg_dagster.store.schema.movements import movement_request_nodes, movement_requests
 from qtg_dagster.store.statements import as_json, statement
-from qtg_dagster.store.templates import StoredPlan, require_plan
+from qtg_dagster.store.templates import StoredPlan, read_plan
 
 _SERIALIZATION_FAILURE = "40001"
 UNSEEN = (
@@ -34,10 +33,8 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _READ = """
     SELECT r.id::text AS request_id, r.network_class, r.request_state, r.intent, r.input_params, r.resolved_bindings,
            r.compiled_plan_hash, r.approval_digest, r.expires_at, r.expires_at <= now() AS expired, r.callback_url,
-           r.requested_by, t.template_key, v.version
+           r.requested_by, r.plan_version_id
     FROM qtg.movement_requests r
-    JOIN qtg.movement_plan_versions v ON v.id = r.plan_version_id
-    JOIN qtg.movement_templates t ON t.id = v.template_id
     WHERE r.id = CAST(:request_id AS uuid) AND r.network_class = :network_class
 """
 _LOCK = _READ + "    FOR NO KEY UPDATE OF r"
@@ -73,6 +70,14 @@ class NewRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class InsertedRequest:
+    """What the database gave a new movement."""
+
+    request_id: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class LockedRequest:
     """A movement under its row lock; nobody else moves it until the transaction ends."""
 
@@ -90,6 +95,9 @@ class LockedRequest:
     requested_by: str
     stored: StoredPlan
     node_states: dict[str, NodeState]
+    #: node key -> (attempt, outcome so far) of attempts that are not proven to have had no effect
+    open_attempts: dict[str, list[tuple[int, str]]]
+    down: tuple[str, ...]  # executors and signers among its bindings whose last known health is `down`
 
 
 async def find_by_key(transaction: Transaction, network_class: str, key: str) -> tuple[str, str] | None:
@@ -102,52 +110,48 @@ async def find_by_key(transaction: Transaction, network_class: str, key: str) ->
     return None if row is None else (row.id, row.body_hash)
 
 
-async def insert_request(transaction: Transaction, new: NewRequest) -> str | None:
-    """Store a movement and its BLOCKED nodes; returns its id, or None when its idempotency key is taken.
+async def insert_request(transaction: Transaction, new: NewRequest) -> InsertedRequest | None:
+    """Store a movement, its BLOCKED nodes and who asked for it; None when its idempotency key is taken.
 
     Waits for another transaction that is storing a movement under the key. Raises `Conflict` in a transaction whose
     snapshot is too old to see what that one stored.
     """
-    values = {
-        "network_class": new.network_class,
-        "plan_version_id": new.stored.plan_version_id,
-        "request_state": RequestState.PENDING_APPROVAL,
-        "idempotency_key": new.idempotency_key,
-        "body_hash": new.body_hash,
-        "intent": dict(new.intent),
-        "input_params": dict(new.input_params),
-        "resolved_bindings": dict(new.resolved_bindings),
-        "compiled_plan_hash": new.compiled_plan_hash,
-        "approval_digest": new.approval_digest,
-        "requested_by": new.requested_by,
-        "reason": new.reason,
-        "callback_url": new.callback_url,
-        "expires_at": text("now() + make_interval(secs => :ttl)").bindparams(ttl=new.ttl_seconds),
-    }
-    insertion = upsert(movement_requests).values(values).on_conflict_do_nothing().returning(movement_requests.c.id)
-    try:
-        request_id = (await transaction.execute(insertion)).scalar_one_or_none()
-    except OperationalError as error:
-        if getattr(error.orig, "sqlstate", None) != _SERIALIZATION_FAILURE:
-            raise
-        raise Conflict(UNSEEN) from error
-    if request_id is None:
-        return None
     nodes = [
         {
-            "request_id": request_id,
             "plan_node_id": new.stored.node_ids[node.node_key],
             "node_key": node.node_key,
             "node_kind": node.node_kind,
             "executor_key": node.executor_key,
-            "node_state": NodeState.BLOCKED,
             "serialization_key": new.serialization_keys.get(node.node_key),
             "scopes": list(new.scopes[node.node_key]),
         }
         for node in new.stored.plan.nodes
     ]
-    await transaction.execute(insert(movement_request_nodes).values(nodes))
-    return str(request_id)
+    details = redact({"compiled_plan_hash": new.compiled_plan_hash, "intent": dict(new.intent)})
+    bound = {
+        "network_class": new.network_class,
+        "plan_version_id": new.stored.plan_version_id,
+        "idempotency_key": new.idempotency_key,
+        "body_hash": new.body_hash,
+        "intent": as_json(dict(new.intent)),
+        "input_params": as_json(dict(new.input_params)),
+        "resolved_bindings": as_json(dict(new.resolved_bindings)),
+        "compiled_plan_hash": new.compiled_plan_hash,
+        "approval_digest": new.approval_digest,
+        "requested_by": new.requested_by,
+        "reason": new.reason,
+        "callback_url": new.callback_url,
+        "ttl_seconds": new.ttl_seconds,
+        "nodes": as_json(nodes),
+        "details": as_json(details),
+    }
+    try:
+        row = (await transaction.execute(statement("insert_request"), bound)).one_or_none()
+    except OperationalError as error:
+        if getattr(error.orig, "sqlstate", None) != _SERIALIZATION_FAILURE:
+            raise
+        raise Conflict(UNSEEN) from error
+    return None if row is None else InsertedRequest(row.request_id, row.expires_at)
 
 
 async def lock_request(transaction: Transaction, request_id: str, network_class: str) -> LockedRequest:
@@ -167,8 +171,15 @@ async def _read(transaction: Transaction, sql: str, request_id: str, network_cla
         row = (await transaction.execute(text(sql), which)).one_or_none()
     if row is None:
         raise NotFound(f"there is no movement request {request_id!r} in network class {network_class}")
-    # A statement of its own: the one that waited for the lock does not see what was committed meanwhile.
-    found = await transaction.execute(statement("read_node_states"), {"request_id": row.request_id})
+    bound = {
+        "request_id": row.request_id,
+        "network_class": network_class,
+        "bound_keys": sorted(set(row.resolved_bindings.values())),
+    }
+    found = (await transaction.execute(statement("read_standing"), bound)).one()
+    open_attempts: dict[str, list[tuple[int, str]]] = {}
+    for node_key, attempt_no, outcome in found.open_attempts or ():
+        open_attempts.setdefault(node_key, []).append((attempt_no, outcome))
     return LockedRequest(
         request_id=row.request_id,
         network_class=row.network_class,
@@ -182,8 +193,10 @@ async def _read(transaction: Transaction, sql: str, request_id: str, network_cla
         expired=bool(row.expired),
         callback_url=row.callback_url,
         requested_by=row.requested_by,
-        stored=await require_plan(transaction, row.template_key, row.version),
-        node_states={key: NodeState(state) for key, state in found.scalar_one().items()},
+        stored=await read_plan(transaction, row.plan_version_id),
+        node_states={key: NodeState(state) for key, state in found.node_states.items()},
+        open_attempts=open_attempts,
+        down=tuple(found.down or ()),
     )
 
 

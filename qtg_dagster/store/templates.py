@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
 
 from sqlalchemy import func, insert, select, text
 
-from qtg_dagster.domain.errors import InvalidInput
+from qtg_dagster.domain.errors import InvalidInput, NotFound
 from qtg_dagster.domain.plans import Plan, graph_hash
 from qtg_dagster.store.database import Transaction
 from qtg_dagster.store.schema.plans import (
@@ -16,23 +17,7 @@ from qtg_dagster.store.schema.plans import (
     movement_plan_versions,
     movement_templates,
 )
-
-_READ = text("""
-    SELECT v.id AS plan_version_id, v.version, v.title, v.description, v.parameters, v.risk_controls,
-           (SELECT jsonb_agg(jsonb_build_object(
-                'id', p.id, 'node_key', p.node_key, 'node_kind', p.node_kind, 'action_type', p.action_type,
-                'executor_key', p.executor_key, 'signer_role', p.signer_role, 'config', p.config,
-                'timeout_policy', p.timeout_policy) ORDER BY p.position)
-            FROM qtg.movement_plan_nodes p WHERE p.plan_version_id = v.id) AS nodes,
-           coalesce((SELECT jsonb_agg(jsonb_build_object('from_node', e.from_node, 'to_node', e.to_node) ORDER BY e.id)
-            FROM qtg.movement_plan_edges e WHERE e.plan_version_id = v.id), '[]'::jsonb) AS edges
-    FROM qtg.movement_plan_versions v
-    JOIN qtg.movement_templates t ON t.id = v.template_id
-    WHERE t.template_key = :template_key AND v.retired_at IS NULL
-      AND (CAST(:version AS integer) IS NULL OR v.version = :version)
-    ORDER BY v.version DESC
-    LIMIT 1
-""")
+from qtg_dagster.store.statements import statement
 
 _TEMPLATE_ID = text("""
     INSERT INTO qtg.movement_templates (template_key) VALUES (:template_key)
@@ -51,25 +36,40 @@ class StoredPlan:
     node_ids: dict[str, int]
 
 
+@lru_cache(maxsize=512)
+def parse_plan(document: str) -> Plan:
+    """The plan in a stored version's text; versions are immutable, so one text is parsed once, and an edit is another.
+
+    Raises `pydantic.ValidationError` or `PlanInvalid` for rows that are no plan.
+    """
+    return Plan.model_validate_json(document)
+
+
 async def find_plan(transaction: Transaction, template_key: str, version: int | None = None) -> StoredPlan | None:
     """The given version of a template, or its newest; None when there is none in use."""
-    found = (await transaction.execute(_READ, {"template_key": template_key, "version": version})).one_or_none()
+    return await _find(transaction, template_key=template_key, version=version)
+
+
+async def read_plan(transaction: Transaction, plan_version_id: int) -> StoredPlan:
+    """A version that something was made from, also when it is retired by now; raises `NotFound`."""
+    found = await _find(transaction, plan_version_id=plan_version_id)
     if found is None:
+        raise NotFound(f"plan version {plan_version_id} does not exist")
+    return found
+
+
+async def _find(
+    transaction: Transaction,
+    *,
+    template_key: str | None = None,
+    version: int | None = None,
+    plan_version_id: int | None = None,
+) -> StoredPlan | None:
+    asked = {"template_key": template_key, "version": version, "plan_version_id": plan_version_id}
+    row = (await transaction.execute(statement("find_plan"), asked)).one_or_none()
+    if row is None:
         return None
-    nodes: list[dict[str, Any]] = found.nodes
-    ids = {node["node_key"]: int(node.pop("id")) for node in nodes}
-    plan = Plan.model_validate(
-        {
-            "template_key": template_key,
-            "title": found.title,
-            "description": found.description,
-            "parameters": found.parameters,
-            "risk_controls": found.risk_controls,
-            "nodes": nodes,
-            "edges": found.edges,
-        }
-    )
-    return StoredPlan(found.plan_version_id, found.version, plan, ids)
+    return StoredPlan(row.plan_version_id, row.version, parse_plan(row.plan), json.loads(row.node_ids))
 
 
 async def require_plan(transaction: Transaction, template_key: str, version: int | None = None) -> StoredPlan:

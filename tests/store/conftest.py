@@ -55,7 +55,9 @@ class Seed:
                 reason="",
                 ttl_seconds=300,
             )
-            request_id = await insert_request(tx, new)
+            inserted = await insert_request(tx, new)
+            assert inserted is not None
+            request_id = inserted.request_id
             for request_state in ("APPROVED", "EXECUTING"):
                 await tx.execute(
                     text("UPDATE qtg.movement_requests SET request_state = :s WHERE id::text = :r"),

@@ -1,0 +1,17 @@
+-- How a movement stands, apart from its own row: exact only under its lock, taken by an earlier statement, because
+-- the one that waited for the lock does not see what was committed meanwhile.
+SELECT (SELECT jsonb_object_agg(n.node_key, n.node_state)
+        FROM qtg.movement_request_nodes n
+        WHERE n.request_id = CAST(:request_id AS uuid)) AS node_states,
+       (SELECT jsonb_agg(jsonb_build_array(n.node_key, a.attempt_no, coalesce(a.outcome, 'not known'))
+                         ORDER BY a.attempt_no)
+        FROM qtg.movement_node_attempts a
+        JOIN qtg.movement_request_nodes n ON n.id = a.request_node_id
+        WHERE n.request_id = CAST(:request_id AS uuid)
+          AND coalesce(a.outcome, '') NOT IN ('NOT_SENT', 'REJECTED', 'FAILED')) AS open_attempts,
+       (SELECT array_agg(entry.key ORDER BY entry.key)
+        FROM (SELECT executor_key AS key, network_class, health_state FROM qtg.executor_registry
+              UNION ALL
+              SELECT signer_key, network_class, health_state FROM qtg.signer_registry) AS entry
+        WHERE entry.network_class = :network_class AND entry.health_state = 'down'
+          AND entry.key = ANY (CAST(:bound_keys AS text[]))) AS down
