@@ -18,6 +18,7 @@ from qtg_dagster.executors.registry import ExecutorRegistry, SignerRegistry
 from qtg_dagster.inventory import Inventory
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
+from qtg_dagster.store.postgres import PostgresStore
 
 EXECUTOR_KEY = "exec.bench.instant"
 
@@ -98,6 +99,6 @@ async def open_engine(
     given = {"drain_linger_seconds": 3600, "drain_budget_seconds": 3600, **settings_given}
     settings = Settings(database_url=url, **given)
     try:
-        yield Engine(database, settings, Inventory(), executors, SignerRegistry())
+        yield Engine(PostgresStore(database), settings, Inventory(), executors, SignerRegistry())
     finally:
         await database.close()

@@ -16,6 +16,7 @@ from qtg_dagster.logs import configure_logs
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.nonces import NonceLedger
+from qtg_dagster.store.postgres import PostgresStore
 from qtg_dagster.store.signer_journal import SignerJournal
 
 
@@ -69,5 +70,5 @@ async def open_platform(
         journal = SignerJournal(database)
         for key, entry in inventory.signers.items():
             signers.register(key, build_signer(key, entry, inventory, journal))
-        engine = Engine(database, settings, inventory, executors, signers)
+        engine = Engine(PostgresStore(database), settings, inventory, executors, signers)
         yield Platform(settings, engine, (*exchanges.balance_fetchers, *chains.balance_fetchers), nonces)

@@ -9,7 +9,7 @@ from qtg_dagster.domain.core_group import CoreGroup
 from qtg_dagster.engine.drain import WORKER_NAMES, DrainKind
 from qtg_dagster.jobs.drains import SLOT_TAG, drain_jobs
 from qtg_dagster.settings import Settings
-from qtg_dagster.store.backlog import count_backlog
+from qtg_dagster.store.backlog import Backlogs
 from qtg_dagster.store.core_group import dead_runs
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.slots import SlotState, slot_state
@@ -98,7 +98,7 @@ def look(instance: dg.DagsterInstance, settings: Settings, database: DatabaseRes
 
     async def see(opened: Database) -> Seen:
         group = await look_after_core(opened, settings, noticed_by=f"sensor {watch.name}", failed_runs=failed)
-        backlog = await count_backlog(opened, settings.network_class, horizon_seconds=watch.horizon_seconds)
+        backlog = await Backlogs(opened).count_backlog(settings.network_class, horizon_seconds=watch.horizon_seconds)
         slot = await slot_state(opened, watch.kind, settings.network_class)
         return Seen(group, backlog.of(watch.kind), slot, await dead_runs(opened, settings.network_class))
 

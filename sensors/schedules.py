@@ -10,7 +10,7 @@ from assets.keys import WINDOW_TAG
 from qtg_dagster.jobs.upkeep import reap_evm_nonces
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
-from qtg_dagster.store.heartbeats import beat
+from qtg_dagster.store.heartbeats import Heartbeats
 from qtg_dagster.upkeep.core_group import look_after_core
 from qtg_dagster.upkeep.cycles import backing_off, cron_of, cycle_key
 from qtg_dagster.upkeep.nonce_reaper import count_old_reservations
@@ -65,7 +65,9 @@ def _schedule(
 
         async def look(opened: Database) -> str:
             for run in lost:  # contained: it shows in the worker's own heartbeat, and the others go on
-                await beat(opened, now.network_class, worker, duration_ms=0, items=0, error=RuntimeError(run.detail))
+                await Heartbeats(opened).beat(
+                    now.network_class, worker, duration_ms=0, items=0, error=RuntimeError(run.detail)
+                )
             # A run serves the windows of its minute: it is worth starting when the pause ends within it.
             return await backing_off(opened, now.network_class, worker, ahead_seconds=60 - min(interval_seconds, 60))
 
@@ -101,7 +103,7 @@ def _reaping(settings: Settings) -> dg.ScheduleDefinition:
                 return group.explain()
             old = await count_old_reservations(opened, age)
             if not old:  # that was the pass: nothing to do is a sign of life too
-                await beat(opened, now.network_class, NONCE_REAPER, duration_ms=0, items=0)
+                await Heartbeats(opened).beat(now.network_class, NONCE_REAPER, duration_ms=0, items=0)
                 return f"no reservation is older than {age} s"
             return await backing_off(opened, now.network_class, NONCE_REAPER)
 

@@ -1,9 +1,10 @@
-"""One spelling of JSON for hashing, and domain-separated SHA-256 over it."""
+"""One spelling of JSON for hashing, domain-separated SHA-256 over it, and what JSON cannot carry."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from datetime import datetime
 from typing import Any
 
 
@@ -26,6 +27,22 @@ def digest_text(purpose: str, canonical: str) -> str:
     body = canonical.encode()
     head = purpose.encode()
     return hashlib.sha256(len(head).to_bytes(4, "big") + head + body).hexdigest()
+
+
+def json_problem(value: Any) -> str | None:
+    """Why `value` cannot be stored as JSON; None when it can. Times count as text."""
+    try:
+        text = json.dumps(value, default=_as_text, allow_nan=False, ensure_ascii=False)
+        text.encode("utf-8")
+    except (TypeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+    return "a NUL character" if "\\u0000" in text else None
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} {value!r} is not JSON")
 
 
 _ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode

@@ -1,10 +1,11 @@
-"""What a worker's signs of life say: zero work, late, failing and dead are four different things."""
+"""What runners say of themselves, and what their signs of life say: no work, late, failing and dead are different."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Protocol
 
 #: Intervals that may pass without a sign of life, and what a loaded machine may add.
 MISSED_INTERVALS = 3
@@ -40,6 +41,37 @@ class Heartbeat:
     last_items: int | None = None
     consecutive_errors: int = 0
     last_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerIdentity:
+    """What a runner says of itself when it registers."""
+
+    kind: str
+    network_class: str
+    dagster_run_id: str | None = None
+
+
+class Claimant(Protocol):
+    """Whoever may claim nodes."""
+
+    @property
+    def runner_id(self) -> int: ...
+
+    @property
+    def identity(self) -> RunnerIdentity: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Nodes that wait for each kind of drain, due now or within the horizon."""
+
+    dispatch: int
+    observe: int
+    recover: int
+
+    def of(self, kind: str) -> int:
+        return int(getattr(self, kind))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ is judged again, and the moves that the adoption amounts to are written in one c
 from __future__ import annotations
 
 from qtg_dagster.domain.actions import Action
-from qtg_dagster.domain.canonical import canonical_json
+from qtg_dagster.domain.canonical import canonical_json, json_problem
 from qtg_dagster.domain.contract import ADOPTED_REF, ExecutionContext, ExecutionResult, PreparedAction, ResultStatus
-from qtg_dagster.domain.errors import Conflict, InvalidInput
+from qtg_dagster.domain.errors import Conflict, InvalidInput, NotFound
 from qtg_dagster.domain.redaction import redact_text
 from qtg_dagster.domain.states import NodeState, RequestState
 from qtg_dagster.engine.books import ledger_document
@@ -31,8 +31,6 @@ from qtg_dagster.store.adoption import (
 from qtg_dagster.store.database import Transaction
 from qtg_dagster.store.decided import wake
 from qtg_dagster.store.requests import LockedRequest, read_request, set_request_state
-from qtg_dagster.store.statements import json_problem
-from qtg_dagster.store.work import load_work
 
 PAYLOAD_FORMAT = "qtg.adopted.v1"
 
@@ -78,7 +76,10 @@ async def _look_at_node(engine: Engine, request_id: str, node_key: str) -> tuple
         request = await read_request(tx, request_id, engine.settings.network_class)
         check_permitted(await standing_of(engine, tx, request), request, Action.ADOPT, node_key)
         found = await find_node(tx, request, node_key)
-    work = await load_work(engine.database, found.claim(request.request_id))
+    works = await engine.store.load_works([found.claim(request.request_id)])
+    if not works:
+        raise NotFound(f"node {node_key} is gone, or its plan cannot be read")
+    [work] = works
     check_drift(work)
     # An UNKNOWN node's present attempt is what is looked for; any other adopts as an attempt of its own.
     same = found.node_state is NodeState.UNKNOWN

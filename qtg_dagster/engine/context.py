@@ -12,8 +12,8 @@ from qtg_dagster.domain.plans import approval_digest, compiled_plan_hash
 from qtg_dagster.domain.refs import merge_provider_refs, resolve_config
 from qtg_dagster.domain.risk import check_amount, check_destination
 from qtg_dagster.domain.states import NodeState
+from qtg_dagster.domain.work import Work
 from qtg_dagster.inventory import Inventory
-from qtg_dagster.store.work import Work
 
 
 def check_drift(work: Work) -> None:

@@ -10,6 +10,7 @@ import asyncio
 
 import structlog
 
+from qtg_dagster.domain.canonical import json_problem
 from qtg_dagster.domain.contract import (
     ExecutionContext,
     ExecutionResult,
@@ -32,17 +33,14 @@ from qtg_dagster.domain.journal import StepKind
 from qtg_dagster.domain.observation import clamp_hint
 from qtg_dagster.domain.redaction import redact_text
 from qtg_dagster.domain.states import DISPATCHABLE_REQUEST_STATES, NodeState
+from qtg_dagster.domain.work import Intent, Move, Work
 from qtg_dagster.engine.books import ledger_document
 from qtg_dagster.engine.context import build_execution_context, build_sign_request, check_drift, check_limits
 from qtg_dagster.engine.outcomes import move_for_submit
 from qtg_dagster.engine.parts import Engine
+from qtg_dagster.engine.ports import Runner
 from qtg_dagster.executors.contract import Executor
 from qtg_dagster.faults import FaultPoint, fault_point
-from qtg_dagster.store.claims import claim_ready, release
-from qtg_dagster.store.moves import Intent, Move, record_intent
-from qtg_dagster.store.runners import Runner
-from qtg_dagster.store.statements import json_problem
-from qtg_dagster.store.work import Work, load_works
 
 log = structlog.get_logger("qtg.engine")
 
@@ -78,24 +76,24 @@ class _PreflightRefused(QtgError):
 
 async def dispatch_ready_nodes(engine: Engine, runner: Runner, batch: int = 1) -> int:
     """One pass: claim up to `batch` READY nodes and drive each to its submit; returns how many."""
-    claims = await claim_ready(engine.database, runner, batch)
+    claims = await engine.store.claim_ready(runner, batch)
     if claims:
         fault_point(FaultPoint.CLAIM_COMMIT)
-    await asyncio.gather(*(dispatch_node(engine, work) for work in await load_works(engine.database, claims)))
+    await asyncio.gather(*(dispatch_node(engine, work) for work in await engine.store.load_works(claims)))
     return len(claims)
 
 
 async def dispatch_node(engine: Engine, work: Work) -> None:
     """Drive one claimed node; every way out of here has either moved the node or given it back."""
     if work.node_state is not NodeState.READY or work.request_state not in DISPATCHABLE_REQUEST_STATES:
-        await release(engine.database, [work.claim])
+        await engine.store.release([work.claim])
         return
     try:
         await _start(engine, work)
     except StaleClaim as stale:
         log.info("not started", node=work.claim.node_id, reason=str(stale))
         # Taken over, or its movement no longer starts nodes: then it must not stay ours for as long as we live.
-        await release(engine.database, [work.claim])
+        await engine.store.release([work.claim])
 
 
 async def _start(engine: Engine, work: Work) -> None:
@@ -109,7 +107,7 @@ async def _start(engine: Engine, work: Work) -> None:
     except QtgError as error:
         await engine.outcomes.record(work, _refused_or_deferred(work, error))
     else:
-        await record_intent(engine.database, work, intent)
+        await engine.store.record_intent(work, intent)
         await _submit(engine, work, executor, context, intent.prepared)
 
 
@@ -214,7 +212,7 @@ async def _submit(
         )
     else:
         try:
-            async with engine.database.session() as session:
+            async with engine.store.session() as session:
                 result = await executor.submit(context, prepared, session)
         except Exception as error:
             log.exception("submit raised", node=work.claim.node_id)

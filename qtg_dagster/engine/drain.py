@@ -13,24 +13,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-import psycopg
 import structlog
 
 from qtg_dagster.domain.errors import StaleClaim
 from qtg_dagster.domain.observation import error_backoff
+from qtg_dagster.domain.work import Claim, Work
+from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.engine.dispatch import dispatch_node
 from qtg_dagster.engine.observe import observe_node
 from qtg_dagster.engine.parts import Engine
+from qtg_dagster.engine.ports import Runner, Wakeups
 from qtg_dagster.engine.recover import claim_unknown_nodes, recover_node
-from qtg_dagster.engine.wakeups import Wakeups
 from qtg_dagster.faults import FaultPoint, fault_point
-from qtg_dagster.store.backlog import count_backlog
-from qtg_dagster.store.claims import Claim, claim_due_observations, claim_ready, release, release_forgotten
-from qtg_dagster.store.database import DATABASE_ERRORS
-from qtg_dagster.store.heartbeats import beat
-from qtg_dagster.store.runners import Runner, RunnerIdentity
-from qtg_dagster.store.slots import successor_waits, take_slot
-from qtg_dagster.store.work import Work, load_works
 
 log = structlog.get_logger("qtg.drain")
 
@@ -78,11 +72,12 @@ class Drain:
 
     def __init__(self, engine: Engine, kind: DrainKind, *, dagster_run_id: str | None = None) -> None:
         self._engine = engine
+        self._store = engine.store
         self._kind = kind
         self._identity = RunnerIdentity(kind, engine.settings.network_class, dagster_run_id)
         self._stop = asyncio.Event()
         self._stop_reason = ""
-        self._wakeups = Wakeups(engine.database, kind)
+        self._wakeups = engine.store.wakeups(kind)
         self._full = False
         self._tasks: dict[asyncio.Task[None], Claim] = {}
         self._started = self._last_work = time.monotonic()
@@ -100,7 +95,7 @@ class Drain:
     async def run(self) -> DrainReport:
         """Wait for the slot (a present drain lets go when it sees us), then work until there is a reason to end."""
         async with (
-            Runner(self._engine.database, self._identity) as runner,
+            self._store.runner(self._identity) as runner,
             self._wakeups as wakeups,
         ):
             self.report.runner_id = runner.runner_id
@@ -118,7 +113,7 @@ class Drain:
 
     async def _take_slot(self, runner: Runner) -> str:
         """Empty when the slot is ours, else why this drain ends without it."""
-        taking = asyncio.create_task(take_slot(runner))
+        taking = asyncio.create_task(runner.take_slot())
         stopping = asyncio.create_task(self._stop.wait())
         await asyncio.wait({taking, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -128,7 +123,7 @@ class Drain:
             return self._stop_reason
         try:
             taking.result()
-        except (psycopg.Error, StaleClaim) as error:
+        except StaleClaim as error:
             return self._lost_session(error)
         return ""
 
@@ -151,8 +146,8 @@ class Drain:
         try:
             await self._release_forgotten()
             claims = await self._claim(runner, free) if free > 0 else []
-            works = await load_works(self._engine.database, claims) if claims else []
-        except DATABASE_ERRORS as error:
+            works = await self._store.load_works(claims) if claims else []
+        except self._store.failures as error:
             self._may_hold_unworked = True
             self._consecutive_errors += 1
             self.report.errors += 1
@@ -175,11 +170,11 @@ class Drain:
     async def _claim(self, runner: Runner, free: int) -> list[Claim]:
         match self._kind:
             case DrainKind.DISPATCH:
-                claims = await claim_ready(self._engine.database, runner, free)
+                claims = await self._store.claim_ready(runner, free)
                 if claims:
                     fault_point(FaultPoint.CLAIM_COMMIT)
             case DrainKind.OBSERVE:
-                claims = await claim_due_observations(self._engine.database, runner, free)
+                claims = await self._store.claim_due_observations(runner, free)
                 if claims:
                     fault_point(FaultPoint.OBSERVE_CLAIM)
             case DrainKind.RECOVER:
@@ -212,8 +207,8 @@ class Drain:
     async def _give_back(self, claim: Claim) -> None:
         """A node whose work failed in us may be claimed again by anyone, but not in a hot loop."""
         try:
-            await release(self._engine.database, [claim], delay_seconds=GIVE_BACK_SECONDS)
-        except DATABASE_ERRORS:
+            await self._store.release([claim], delay_seconds=GIVE_BACK_SECONDS)
+        except self._store.failures:
             self._may_hold_unworked = True
             log.exception("claim not given back yet", node=claim.node_id)
 
@@ -224,9 +219,7 @@ class Drain:
         self._may_hold_unworked = False
         in_work = {claim.node_id for claim in self._tasks.values()}
         try:
-            many = await release_forgotten(
-                self._engine.database, self.report.runner_id, in_work, delay_seconds=GIVE_BACK_SECONDS
-            )
+            many = await self._store.release_forgotten(self.report.runner_id, in_work, delay_seconds=GIVE_BACK_SECONDS)
         except BaseException:
             self._may_hold_unworked = True
             raise
@@ -250,8 +243,8 @@ class Drain:
             return ""
         self._looked_around = now
         try:
-            succeeded = await successor_waits(runner)
-        except (psycopg.Error, StaleClaim) as error:
+            succeeded = await runner.successor_waits()
+        except StaleClaim as error:
             return self._lost_session(error)
         if succeeded and now - self._started >= settings.drain_budget_seconds:
             return "handed over to its successor"
@@ -266,8 +259,8 @@ class Drain:
         settings = self._engine.settings
         horizon = max(settings.drain_linger_seconds, 15.0)
         try:
-            backlog = await count_backlog(self._engine.database, settings.network_class, horizon_seconds=horizon)
-        except DATABASE_ERRORS:
+            backlog = await self._store.count_backlog(settings.network_class, horizon_seconds=horizon)
+        except self._store.failures:
             log.exception("backlog not counted", kind=self._kind)
             return True
         return bool(backlog.of(self._kind))
@@ -292,15 +285,14 @@ class Drain:
             return
         self._last_beat = now
         try:
-            await beat(
-                self._engine.database,
+            await self._store.beat(
                 self._engine.settings.network_class,
                 WORKER_NAMES[self._kind],
                 duration_ms=(now - started) * 1000,
                 items=items,
                 error=error,
             )
-        except DATABASE_ERRORS:
+        except self._store.failures:
             log.exception("heartbeat not written", kind=self._kind)
 
     async def _sleep(self, seconds: float) -> None:

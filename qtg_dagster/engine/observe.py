@@ -10,24 +10,22 @@ from qtg_dagster.domain.errors import StaleClaim
 from qtg_dagster.domain.journal import StepKind
 from qtg_dagster.domain.observation import clamp_hint, observe_delay
 from qtg_dagster.domain.states import NodeState, RequestState
+from qtg_dagster.domain.work import Move, Work
 from qtg_dagster.engine.context import build_execution_context
 from qtg_dagster.engine.outcomes import LOOK_FAILED, move_for_error, move_for_observe
 from qtg_dagster.engine.parts import Engine
+from qtg_dagster.engine.ports import Runner
 from qtg_dagster.faults import FaultPoint, fault_point
-from qtg_dagster.store.claims import claim_due_observations, release
-from qtg_dagster.store.moves import Move
-from qtg_dagster.store.runners import Runner
-from qtg_dagster.store.work import Work, load_works
 
 log = structlog.get_logger("qtg.engine")
 
 
 async def observe_active_nodes(engine: Engine, runner: Runner, batch: int = 10) -> int:
     """One pass: claim up to `batch` due nodes and look at each; returns how many."""
-    claims = await claim_due_observations(engine.database, runner, batch)
+    claims = await engine.store.claim_due_observations(runner, batch)
     if claims:
         fault_point(FaultPoint.OBSERVE_CLAIM)
-    await asyncio.gather(*(observe_node(engine, work) for work in await load_works(engine.database, claims)))
+    await asyncio.gather(*(observe_node(engine, work) for work in await engine.store.load_works(claims)))
     return len(claims)
 
 
@@ -35,7 +33,7 @@ async def observe_node(engine: Engine, work: Work) -> None:
     """Look at one claimed node and record what was seen."""
     active = work.node_state in (NodeState.SUBMITTED, NodeState.OBSERVING)
     if not active or work.request_state is not RequestState.EXECUTING:
-        await release(engine.database, [work.claim])
+        await engine.store.release([work.claim])
         return
     move = _timed_out(engine, work) if engine.settings.observe_timeout_enforcement_enabled else None
     if move is None:

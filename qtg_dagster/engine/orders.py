@@ -8,14 +8,13 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints, ValidationError
 
 from qtg_dagster.domain.amounts import Amount
-from qtg_dagster.domain.canonical import digest
+from qtg_dagster.domain.canonical import digest, json_problem
 from qtg_dagster.domain.chains import evm_address
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import Frozen, ParameterSpec, ParameterType, Plan, split_reference
 from qtg_dagster.domain.refs import resolve_config
 from qtg_dagster.domain.risk import check_amount, check_destination
 from qtg_dagster.inventory import Inventory
-from qtg_dagster.store.statements import json_problem
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
 

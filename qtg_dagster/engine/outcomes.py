@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from qtg_dagster.domain.canonical import json_problem
 from qtg_dagster.domain.contract import ExecutionResult, ResultStatus
 from qtg_dagster.domain.journal import AttemptOutcome, StepKind
 from qtg_dagster.domain.observation import clamp_hint, observe_delay
 from qtg_dagster.domain.redaction import redact_text
 from qtg_dagster.domain.states import NodeState
+from qtg_dagster.domain.work import Move, Work
 from qtg_dagster.executors.contract import Executor, submit_grace
-from qtg_dagster.store.moves import Move
-from qtg_dagster.store.statements import json_problem
-from qtg_dagster.store.work import Work
 
 S = ResultStatus
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from qtg_dagster.domain.clock import Clock, SystemClock
 from qtg_dagster.engine.persist import Recorder
+from qtg_dagster.engine.ports import Store
 from qtg_dagster.executors.registry import ExecutorRegistry, SignerRegistry
 from qtg_dagster.inventory import Inventory
 from qtg_dagster.settings import Settings
@@ -16,7 +17,7 @@ from qtg_dagster.store.database import Database
 class Engine:
     """The engine's dependencies, none of them global."""
 
-    database: Database
+    store: Store
     settings: Settings
     inventory: Inventory
     executors: ExecutorRegistry
@@ -25,4 +26,9 @@ class Engine:
     outcomes: Recorder = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "outcomes", Recorder(self.database))
+        object.__setattr__(self, "outcomes", Recorder(self.store))
+
+    @property
+    def database(self) -> Database:
+        """Where people's decisions are written."""
+        return self.store.database

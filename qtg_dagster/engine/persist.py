@@ -6,21 +6,18 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass
 
-import psycopg
 import structlog
 
 from qtg_dagster.domain.errors import StaleClaim
 from qtg_dagster.domain.progress import Advance
-from qtg_dagster.store.database import Database
-from qtg_dagster.store.moves import Move, record_moves
-from qtg_dagster.store.work import Work
+from qtg_dagster.domain.work import Move, Work
+from qtg_dagster.engine.ports import Store
 
 log = structlog.get_logger("qtg.engine")
 
 RETRY_DELAYS = (0.05, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 #: Outcomes in one commit, at most.
 BATCH = 64
-_UNREACHABLE = (psycopg.OperationalError, psycopg.InterfaceError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +34,8 @@ class Recorder:
     takes no other down with it.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._waiting: deque[_Entry] = deque()
         self._writing: asyncio.Task[None] | None = None
 
@@ -75,7 +72,7 @@ class Recorder:
         try:
             found = await self._persist(batch)
         except BaseException as error:
-            if len(batch) > 1 and isinstance(error, Exception) and not isinstance(error, _UNREACHABLE):
+            if len(batch) > 1 and isinstance(error, Exception) and not self._store.is_transient(error):
                 for entry in batch:
                     await self._write([entry])
                 return
@@ -97,8 +94,10 @@ class Recorder:
         moves = [(entry.work, entry.move) for entry in batch]
         for delay in RETRY_DELAYS:
             try:
-                return await record_moves(self._database, moves)
-            except _UNREACHABLE as error:
+                return await self._store.record_moves(moves)
+            except Exception as error:
+                if not self._store.is_transient(error):
+                    raise
                 log.warning(
                     "database unreachable, outcomes kept in memory",
                     nodes=[work.claim.node_id for work, _ in moves],
@@ -106,4 +105,4 @@ class Recorder:
                     error=type(error).__name__,
                 )
             await asyncio.sleep(delay)
-        return await record_moves(self._database, moves)
+        return await self._store.record_moves(moves)

@@ -9,15 +9,13 @@ import structlog
 from qtg_dagster.domain.errors import StaleClaim
 from qtg_dagster.domain.journal import StepKind
 from qtg_dagster.domain.states import NodeState, RequestState
+from qtg_dagster.domain.work import RECOVERY_ARMS, Claim, Move, Work
 from qtg_dagster.engine.context import build_execution_context
 from qtg_dagster.engine.outcomes import move_for_error, move_for_recover
 from qtg_dagster.engine.parts import Engine
+from qtg_dagster.engine.ports import Runner
 from qtg_dagster.executors.contract import DEFAULT_SUBMIT_GRACE_SECONDS, submit_grace
 from qtg_dagster.faults import FaultPoint, fault_point
-from qtg_dagster.store.claims import RECOVERY_ARMS, Claim, claim_recoverable, release
-from qtg_dagster.store.moves import Move
-from qtg_dagster.store.runners import Runner
-from qtg_dagster.store.work import Work, load_works
 
 log = structlog.get_logger("qtg.engine")
 
@@ -25,7 +23,7 @@ log = structlog.get_logger("qtg.engine")
 async def recover_unknown_nodes(engine: Engine, runner: Runner, batch: int | None = None) -> int:
     """One pass over the four arms; returns how many nodes were looked at."""
     claims = await claim_unknown_nodes(engine, runner, batch)
-    await asyncio.gather(*(recover_node(engine, work) for work in await load_works(engine.database, claims)))
+    await asyncio.gather(*(recover_node(engine, work) for work in await engine.store.load_works(claims)))
     return len(claims)
 
 
@@ -35,8 +33,8 @@ async def claim_unknown_nodes(engine: Engine, runner: Runner, batch: int | None 
     graces = {key: submit_grace(executor) for key, executor in engine.executors.items()}
     claims: list[Claim] = []
     for arm in RECOVERY_ARMS:
-        claims += await claim_recoverable(
-            engine.database, runner, arm, share, graces=graces, default_grace=DEFAULT_SUBMIT_GRACE_SECONDS
+        claims += await engine.store.claim_recoverable(
+            runner, arm, share, graces=graces, default_grace=DEFAULT_SUBMIT_GRACE_SECONDS
         )
     if claims:
         fault_point(FaultPoint.RECOVER_CLAIM)
@@ -47,7 +45,7 @@ async def recover_node(engine: Engine, work: Work) -> None:
     """Ask the executor about one claimed node and record what it can prove."""
     uncertain = work.node_state in (NodeState.UNKNOWN, NodeState.SUBMITTING)
     if not uncertain or work.request_state is not RequestState.EXECUTING:
-        await release(engine.database, [work.claim])
+        await engine.store.release([work.claim])
         return
     move = await _investigate(engine, work)
     fault_point(FaultPoint.RECOVER_RESPONSE)
@@ -62,7 +60,7 @@ async def _investigate(engine: Engine, work: Work) -> Move:
     try:
         executor = engine.executors.resolve(str(work.node.executor_key))
         context = build_execution_context(work, attempt_no=work.attempt_no)
-        async with engine.database.session() as session:
+        async with engine.store.session() as session:
             result = await executor.recover(context, session)
     except Exception as error:
         log.exception("recover raised", node=work.claim.node_id)

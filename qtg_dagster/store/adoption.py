@@ -11,7 +11,7 @@ from sqlalchemy import text
 from qtg_dagster.domain.contract import PreparedAction
 from qtg_dagster.domain.redaction import redact
 from qtg_dagster.domain.states import NodeState
-from qtg_dagster.store.claims import Claim
+from qtg_dagster.domain.work import Claim
 from qtg_dagster.store.database import Transaction
 from qtg_dagster.store.requests import LockedRequest
 from qtg_dagster.store.statements import as_json

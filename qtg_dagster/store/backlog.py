@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlalchemy import text
 
-from qtg_dagster.store.database import Database
+from qtg_dagster.domain.workers import Backlog
+from qtg_dagster.store.database import OnDatabase
 
 # One look per kind, each over its own partial index: finished nodes, however many, are never read.
 _COUNT = text("""
@@ -29,20 +28,13 @@ _COUNT = text("""
 """)
 
 
-@dataclass(frozen=True, slots=True)
-class Backlog:
-    """Nodes that wait for each kind of drain, due now or within the horizon."""
+class Backlogs(OnDatabase):
+    """How many nodes wait."""
 
-    dispatch: int
-    observe: int
-    recover: int
-
-    def of(self, kind: str) -> int:
-        return int(getattr(self, kind))
-
-
-async def count_backlog(database: Database, network_class: str, *, horizon_seconds: float = 0) -> Backlog:
-    """Count waiting nodes; those that fall due within `horizon_seconds` count as waiting."""
-    async with database.transaction() as transaction:
-        row = (await transaction.execute(_COUNT, {"network_class": network_class, "horizon": horizon_seconds})).one()
-    return Backlog(row.dispatch, row.observe, row.recover)
+    async def count_backlog(self, network_class: str, *, horizon_seconds: float = 0) -> Backlog:
+        """Count waiting nodes; those that fall due within `horizon_seconds` count as waiting."""
+        async with self._database.transaction() as transaction:
+            row = (
+                await transaction.execute(_COUNT, {"network_class": network_class, "horizon": horizon_seconds})
+            ).one()
+        return Backlog(row.dispatch, row.observe, row.recover)

@@ -9,7 +9,7 @@ from sqlalchemy import text
 from qtg_dagster.domain.observation import error_backoff
 from qtg_dagster.domain.redaction import redact_text
 from qtg_dagster.domain.workers import Heartbeat
-from qtg_dagster.store.database import Database
+from qtg_dagster.store.database import Database, OnDatabase
 
 _SEED = text("""
     INSERT INTO qtg.worker_heartbeats (network_class, worker) VALUES (:network_class, :worker) ON CONFLICT DO NOTHING
@@ -76,22 +76,25 @@ async def seed_heartbeats(database: Database, network_class: str, workers: Itera
             await transaction.execute(_SEED, {"network_class": network_class, "worker": worker})
 
 
-async def beat(
-    database: Database,
-    network_class: str,
-    worker: str,
-    *,
-    duration_ms: float,
-    items: int,
-    error: BaseException | None = None,
-) -> None:
-    """Record one pass of a worker, failed when `error` is given."""
-    bound = {
-        "network_class": network_class,
-        "worker": worker,
-        "duration_ms": duration_ms,
-        "items": items,
-        "error": redact_text(f"{type(error).__name__}: {error}") if error is not None else None,
-    }
-    async with database.transaction() as transaction:
-        await transaction.execute(_BEAT, bound)
+class Heartbeats(OnDatabase):
+    """Where workers say that they live."""
+
+    async def beat(
+        self,
+        network_class: str,
+        worker: str,
+        *,
+        duration_ms: float,
+        items: int,
+        error: BaseException | None = None,
+    ) -> None:
+        """Record one pass of a worker, failed when `error` is given."""
+        bound = {
+            "network_class": network_class,
+            "worker": worker,
+            "duration_ms": duration_ms,
+            "items": items,
+            "error": redact_text(f"{type(error).__name__}: {error}") if error is not None else None,
+        }
+        async with self._database.transaction() as transaction:
+            await transaction.execute(_BEAT, bound)

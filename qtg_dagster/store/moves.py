@@ -3,92 +3,88 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 from qtg_dagster.domain.actions import Standing, allowed_actions
 from qtg_dagster.domain.canonical import digest
-from qtg_dagster.domain.contract import PreparedAction
 from qtg_dagster.domain.errors import StaleClaim
-from qtg_dagster.domain.journal import AttemptOutcome, CallbackEvent, StepKind
-from qtg_dagster.domain.progress import Advance, advance_after_completion
+from qtg_dagster.domain.journal import CallbackEvent
+from qtg_dagster.domain.progress import Advance
 from qtg_dagster.domain.redaction import redact
-from qtg_dagster.domain.states import FINAL_REQUEST_STATES, REQUEST_MOVES, NodeState, RequestState, check_node_move
+from qtg_dagster.domain.states import FINAL_REQUEST_STATES, NodeState, RequestState, check_node_move
+from qtg_dagster.domain.work import NOTHING_FOLLOWS, Claim, Intent, Move, Work, consequences, is_consequential
 from qtg_dagster.faults import FaultPoint, fault_point
-from qtg_dagster.store.claims import Claim
-from qtg_dagster.store.database import Database
+from qtg_dagster.store.database import OnDatabase
 from qtg_dagster.store.pool import Connection
 from qtg_dagster.store.statements import as_json, native
-from qtg_dagster.store.work import Work
 
-#: Moves after which the whole movement is looked at again; READY, because what never left no longer holds back FAILED.
-_CONSEQUENTIAL = frozenset({NodeState.COMPLETED, NodeState.FAILED, NodeState.UNKNOWN, NodeState.READY})
-_NOTHING_FOLLOWS = Advance(ready=(), request_state=None)
 _WOKEN_BY = {NodeState.SUBMITTED: "observe", NodeState.UNKNOWN: "recover", NodeState.READY: "dispatch"}
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
-    """What is written before a submit."""
+class Moves(OnDatabase):
+    """Intents, each in a commit of its own, and outcomes, many in one."""
 
-    prepared: PreparedAction
-    attempt_no: int
-    idempotency_key: str
-    signer_key: str | None = None
-    signer_address: str | None = None
-    ledger: str | None = None
+    async def record_intent(self, work: Work, intent: Intent) -> None:
+        """Commit READY -> SUBMITTING; raises `StaleClaim` when the node or its nonce is no longer ours.
 
+        One statement and one commit for this node alone: no other node's trouble can undo or delay it.
+        """
+        claim, prepared = work.claim, intent.prepared
+        nonce = prepared.nonce_reservation
+        bound = {
+            "request_id": claim.request_id,
+            "node_id": claim.node_id,
+            "runner_id": claim.runner_id,
+            "claim_epoch": claim.claim_epoch,
+            "attempt_no": intent.attempt_no,
+            "idempotency_key": intent.idempotency_key,
+            "prepared": prepared.model_dump_json(),
+            "payload_hash": prepared.payload_hash,
+            "provider_refs": as_json(prepared.provider_refs),
+            "signer_key": intent.signer_key,
+            "signer_address": intent.signer_address,
+            "ledger": intent.ledger,
+            "facts": as_json(_intent_facts(intent)),
+            "nonce_chain": nonce.chain if nonce else None,
+            "nonce_sender": nonce.sender if nonce else None,
+            "nonce": nonce.nonce if nonce else None,
+        }
+        async with self._database.connection() as connection:
+            fault_point(FaultPoint.PREPARE_COMMIT)
+            row = await (await connection.execute(native("record_intent"), bound)).fetchone()
+        assert row is not None  # noqa: S101 - aggregates give one row
+        if nonce is not None and not row["nonce_held"]:
+            raise StaleClaim(f"nonce {nonce.nonce} of {nonce.sender} is no longer reserved for node {claim.node_id}")
+        if row["moved"] != 1:
+            raise StaleClaim(f"node {claim.node_id} is no longer ours to submit")
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One node's change of state, or a look that changed nothing, with the facts that led to it."""
+    async def record_moves(self, moves: Sequence[tuple[Work, Move]]) -> list[Advance | StaleClaim]:
+        """Commit moves of nodes of different movements together; gives each one's consequences, or why it was fenced.
 
-    to_state: NodeState
-    step_kind: StepKind
-    facts: Mapping[str, Any]
-    provider_refs: Mapping[str, Any] = field(default_factory=dict)
-    artifacts: Mapping[str, Any] = field(default_factory=dict)
-    error_code: str | None = None
-    error_message: str | None = None
-    look_after: float | None = None
-    attempt_outcome: AttemptOutcome | None = None
-    release_nonce: bool = False
-
-
-async def record_intent(database: Database, work: Work, intent: Intent) -> None:
-    """Commit READY -> SUBMITTING; raises `StaleClaim` when the node or its nonce is no longer ours.
-
-    One statement and one commit for this node alone: no other node's trouble can undo or delay it.
-    """
-    claim, prepared = work.claim, intent.prepared
-    nonce = prepared.nonce_reservation
-    bound = {
-        "request_id": claim.request_id,
-        "node_id": claim.node_id,
-        "runner_id": claim.runner_id,
-        "claim_epoch": claim.claim_epoch,
-        "attempt_no": intent.attempt_no,
-        "idempotency_key": intent.idempotency_key,
-        "prepared": prepared.model_dump_json(),
-        "payload_hash": prepared.payload_hash,
-        "provider_refs": as_json(prepared.provider_refs),
-        "signer_key": intent.signer_key,
-        "signer_address": intent.signer_address,
-        "ledger": intent.ledger,
-        "facts": as_json(_intent_facts(intent)),
-        "nonce_chain": nonce.chain if nonce else None,
-        "nonce_sender": nonce.sender if nonce else None,
-        "nonce": nonce.nonce if nonce else None,
-    }
-    async with database.connection() as connection:
-        fault_point(FaultPoint.PREPARE_COMMIT)
-        row = await (await connection.execute(native("record_intent"), bound)).fetchone()
-    assert row is not None  # noqa: S101 - aggregates give one row
-    if nonce is not None and not row["nonce_held"]:
-        raise StaleClaim(f"nonce {nonce.nonce} of {nonce.sender} is no longer reserved for node {claim.node_id}")
-    if row["moved"] != 1:
-        raise StaleClaim(f"node {claim.node_id} is no longer ours to submit")
+        At most one move a movement: what follows from a second one depends on the first. Moves that mean something for
+        their movement are decided from where its nodes stand under its lock.
+        """
+        for work, move in moves:
+            if move.to_state is not work.node_state:
+                check_node_move(work.node_state, move.to_state)
+        weighty = [work.claim.request_id for work, move in moves if is_consequential(work, move)]
+        async with self._database.connection() as connection:
+            if weighty:
+                async with connection.transaction():
+                    stand = await _lock(connection, weighty)
+                    found = [_follows(work, move, stand) for work, move in moves]
+                    moved = await _write(connection, moves, found)
+            else:
+                found = [NOTHING_FOLLOWS] * len(moves)
+                moved = await _write(connection, moves, found)
+            for work, move in moves:
+                if work.claim.node_id not in moved:
+                    await connection.execute(native("journal_fenced"), _fenced(work.claim, move))
+        return [
+            advance if work.claim.node_id in moved else _stale(work, move)
+            for (work, move), advance in zip(moves, found, strict=True)
+        ]
 
 
 def _intent_facts(intent: Intent) -> dict[str, Any]:
@@ -102,49 +98,6 @@ def _intent_facts(intent: Intent) -> dict[str, Any]:
         "signer_key": intent.signer_key,
     }
     return {key: value for key, value in facts.items() if value is not None}
-
-
-async def record_move(database: Database, work: Work, move: Move) -> Advance:
-    """Commit one move and its consequences; returns them.
-
-    A write by a runner that lost the node changes nothing, is journaled as fenced, and raises `StaleClaim`.
-    """
-    [found] = await record_moves(database, [(work, move)])
-    if isinstance(found, StaleClaim):
-        raise found
-    return found
-
-
-async def record_moves(database: Database, moves: Sequence[tuple[Work, Move]]) -> list[Advance | StaleClaim]:
-    """Commit moves of nodes of different movements together; gives each one's consequences, or why it was fenced.
-
-    At most one move a movement: what follows from a second one depends on the first. Moves that mean something for
-    their movement are decided from where its nodes stand under its lock.
-    """
-    for work, move in moves:
-        if move.to_state is not work.node_state:
-            check_node_move(work.node_state, move.to_state)
-    weighty = [work.claim.request_id for work, move in moves if _is_consequential(work, move)]
-    async with database.connection() as connection:
-        if weighty:
-            async with connection.transaction():
-                stand = await _lock(connection, weighty)
-                found = [_consequences(work, move, stand) for work, move in moves]
-                moved = await _write(connection, moves, found)
-        else:
-            found = [_NOTHING_FOLLOWS] * len(moves)
-            moved = await _write(connection, moves, found)
-        for work, move in moves:
-            if work.claim.node_id not in moved:
-                await connection.execute(native("journal_fenced"), _fenced(work.claim, move))
-    return [
-        advance if work.claim.node_id in moved else _stale(work, move)
-        for (work, move), advance in zip(moves, found, strict=True)
-    ]
-
-
-def _is_consequential(work: Work, move: Move) -> bool:
-    return move.to_state in _CONSEQUENTIAL and move.to_state is not work.node_state
 
 
 _Standing = dict[str, tuple[RequestState, dict[str, NodeState]]]
@@ -165,17 +118,10 @@ async def _lock(connection: Connection, request_ids: list[str]) -> _Standing:
     }
 
 
-def _consequences(work: Work, move: Move, stand: _Standing) -> Advance:
-    """What a move means for its movement.
-
-    A state that the movement cannot go to from where it is (it waits for a person already) is not news.
-    """
-    if not _is_consequential(work, move):
-        return _NOTHING_FOLLOWS
-    current, states = stand[work.claim.request_id]
-    found = advance_after_completion(work.plan, {**states, work.node.node_key: move.to_state})
-    news = found.request_state in REQUEST_MOVES[current]
-    return Advance(ready=found.ready, request_state=found.request_state if news else None)
+def _follows(work: Work, move: Move, stand: _Standing) -> Advance:
+    if not is_consequential(work, move):
+        return NOTHING_FOLLOWS
+    return consequences(work, move, *stand[work.claim.request_id])
 
 
 async def _write(
@@ -189,17 +135,17 @@ async def _write(
     return frozenset((row and row["moved"]) or ())
 
 
-def _wakes(work: Work, move: Move, consequences: Advance) -> set[str]:
+def _wakes(work: Work, move: Move, follows: Advance) -> set[str]:
     changed = move.to_state is not work.node_state
     kinds = {_WOKEN_BY[move.to_state]} if changed and move.to_state in _WOKEN_BY else set()
-    return kinds | {"dispatch"} if consequences.ready else kinds
+    return kinds | {"dispatch"} if follows.ready else kinds
 
 
-def _item(work: Work, move: Move, consequences: Advance) -> dict[str, Any]:
+def _item(work: Work, move: Move, follows: Advance) -> dict[str, Any]:
     claim = work.claim
     facts = redact(dict(move.facts))
     facts_digest = digest("qtg.facts.v1", {"state": move.to_state, "facts": facts})
-    state = consequences.request_state
+    state = follows.request_state
     return {
         "node_id": claim.node_id,
         "request_id": claim.request_id,
@@ -221,19 +167,19 @@ def _item(work: Work, move: Move, consequences: Advance) -> dict[str, Any]:
         "keep_key": move.to_state in (NodeState.SUBMITTING, NodeState.UNKNOWN),
         "attempt_outcome": move.attempt_outcome,
         "release_nonce": move.release_nonce,
-        "ready_keys": list(consequences.ready) or None,
+        "ready_keys": list(follows.ready) or None,
         "request_state": state,
         "request_finished": state in FINAL_REQUEST_STATES,
-        "callbacks": _callbacks(work, move, consequences),
+        "callbacks": _callbacks(work, move, follows),
     }
 
 
-def _callbacks(work: Work, move: Move, consequences: Advance) -> list[dict[str, Any]]:
+def _callbacks(work: Work, move: Move, follows: Advance) -> list[dict[str, Any]]:
     about = {"request_id": work.claim.request_id, "node_key": work.node.node_key}
     events: list[tuple[CallbackEvent, dict[str, Any]]] = []
-    if consequences.ready:
-        events.append((CallbackEvent.FRONTIER_ADVANCED, {**about, "frontier": list(consequences.ready)}))
-    state = consequences.request_state
+    if follows.ready:
+        events.append((CallbackEvent.FRONTIER_ADVANCED, {**about, "frontier": list(follows.ready)}))
+    state = follows.request_state
     if state is not None:
         events.append((CallbackEvent.REQUEST_STATE_CHANGED, {**about, "request_state": state}))
     if state is RequestState.MANUAL_INTERVENTION:

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
+import zlib
 from types import TracebackType
-from typing import Self
+from typing import LiteralString, Self
 
 import psycopg
 import structlog
 
 from qtg_dagster.domain.errors import StaleClaim
-from qtg_dagster.store.database import Database
+from qtg_dagster.domain.workers import RunnerIdentity
+from qtg_dagster.store.database import Database, OnDatabase
 from qtg_dagster.store.schema.views import RUNNER_LOCK_CLASS
+from qtg_dagster.store.wakeups import Wakeups
 
 log = structlog.get_logger("qtg.store")
 
@@ -24,13 +26,16 @@ log = structlog.get_logger("qtg.store")
 SLOT_LOCK_CLASS = 5329992
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerIdentity:
-    """What a runner says of itself when it registers."""
+_SUCCESSORS = (
+    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = %s AND objid::bigint = %s "
+    "AND objsubid = 2 AND NOT granted "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
 
-    kind: str
-    network_class: str
-    dagster_run_id: str | None = None
+
+def slot_number(kind: str, network_class: str) -> int:
+    """The lock number of a slot: 31 bits of its name."""
+    return zlib.crc32(f"{network_class}:{kind}".encode()) & 0x7FFFFFFF
 
 
 class Runner:
@@ -90,7 +95,35 @@ class Runner:
 
     async def check_alive(self) -> None:
         """Raise `StaleClaim` unless the session still answers: a runner without its lock must not start anything."""
+        await self._ask("SELECT 1")
+
+    async def take_slot(self) -> None:
+        """Wait until this runner's slot is free and take it for the life of its session; raises `StaleClaim`."""
+        await self._ask("SELECT pg_advisory_lock(%s, %s)", SLOT_LOCK_CLASS, self._slot())
+
+    async def successor_waits(self) -> bool:
+        """Whether another drain waits for this runner's slot; raises `StaleClaim`."""
+        cursor = await self._ask(_SUCCESSORS, SLOT_LOCK_CLASS, self._slot())
+        row = await cursor.fetchone()
+        return row is not None and int(str(row[0])) > 0
+
+    def _slot(self) -> int:
+        return slot_number(self.identity.kind, self.identity.network_class)
+
+    async def _ask(self, statement: LiteralString, *bound: int) -> psycopg.AsyncCursor[tuple[object, ...]]:
         try:
-            await self.connection.execute("SELECT 1")
+            return await self.connection.execute(statement, bound or None)
         except psycopg.Error as error:
-            raise StaleClaim(f"runner {self.runner_id} lost the session that holds its lock") from error
+            raise StaleClaim(f"runner {self.runner_id} lost the session that holds its lock: {error}") from error
+
+
+class Runners(OnDatabase):
+    """Who works, and what wakes them."""
+
+    def runner(self, identity: RunnerIdentity) -> Runner:
+        """A runner, registered while its block runs."""
+        return Runner(self._database, identity)
+
+    def wakeups(self, kind: str) -> Wakeups:
+        """Word of commits that made work of this kind, while its block runs."""
+        return Wakeups(self._database, kind)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 
 from sqlalchemy import text
 
 from qtg_dagster.store.database import Database
-from qtg_dagster.store.runners import SLOT_LOCK_CLASS, Runner
+from qtg_dagster.store.runners import SLOT_LOCK_CLASS, slot_number
 
 _STATE = text("""
     SELECT count(*) FILTER (WHERE l.granted) AS holders, count(*) FILTER (WHERE NOT l.granted) AS waiters,
@@ -19,11 +18,6 @@ _STATE = text("""
     WHERE l.locktype = 'advisory' AND l.classid = :lock_class AND l.objid::bigint = :slot AND l.objsubid = 2
       AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """)
-_WAITERS = (
-    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = %s AND objid::bigint = %s "
-    "AND objsubid = 2 AND NOT granted "
-    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +27,6 @@ class SlotState:
     held: bool
     waiters: int
     youngest_age_seconds: float | None
-
-
-def slot_number(kind: str, network_class: str) -> int:
-    """The lock number of a slot: 31 bits of its name."""
-    return zlib.crc32(f"{network_class}:{kind}".encode()) & 0x7FFFFFFF
 
 
 async def slot_state(database: Database, kind: str, network_class: str) -> SlotState:
@@ -52,17 +41,3 @@ async def slot_state(database: Database, kind: str, network_class: str) -> SlotS
         row = (await transaction.execute(_STATE, bound)).one()
     age = float(row.youngest_age) if row.youngest_age is not None else None
     return SlotState(held=row.holders > 0, waiters=row.waiters, youngest_age_seconds=age)
-
-
-async def take_slot(runner: Runner) -> None:
-    """Wait until this runner's slot is free and take it for the life of its session."""
-    slot = slot_number(runner.identity.kind, runner.identity.network_class)
-    await runner.connection.execute("SELECT pg_advisory_lock(%s, %s)", (SLOT_LOCK_CLASS, slot))
-
-
-async def successor_waits(runner: Runner) -> bool:
-    """Whether another drain waits for this runner's slot."""
-    slot = slot_number(runner.identity.kind, runner.identity.network_class)
-    cursor = await runner.connection.execute(_WAITERS, (SLOT_LOCK_CLASS, slot))
-    row = await cursor.fetchone()
-    return row is not None and int(str(row[0])) > 0

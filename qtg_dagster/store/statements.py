@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -37,20 +36,4 @@ def as_json(value: Any) -> str:
     return _ENCODE(value)
 
 
-def json_problem(value: Any) -> str | None:
-    """Why a jsonb column cannot hold `value`; None when it can. Times count as text."""
-    try:
-        text = json.dumps(value, default=_as_text, allow_nan=False, ensure_ascii=False)
-        text.encode("utf-8")
-    except (TypeError, ValueError) as error:
-        return f"{type(error).__name__}: {error}"
-    return "a NUL character" if "\\u0000" in text else None
-
-
 _ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
-
-
-def _as_text(value: Any) -> str:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(f"{type(value).__name__} {value!r} is not JSON")

@@ -19,7 +19,7 @@ from qtg_dagster.engine.parts import Engine
 from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.cycles import begin_cycle, finish_cycle
 from qtg_dagster.store.database import Database
-from qtg_dagster.store.heartbeats import beat, pause_left
+from qtg_dagster.store.heartbeats import Heartbeats, pause_left
 
 log = structlog.get_logger("qtg.upkeep")
 
@@ -106,10 +106,10 @@ async def serve_cycle(engine: Engine, worker: str, key: str, work: Pass) -> bool
     try:
         done = await work()
     except Exception as error:
-        await beat(database, network_class, worker, duration_ms=_since(started), items=0, error=error)
+        await Heartbeats(database).beat(network_class, worker, duration_ms=_since(started), items=0, error=error)
         raise
     await finish_cycle(database, network_class, worker, key, {"items": done.items, **done.notes})
-    await beat(database, network_class, worker, duration_ms=_since(started), items=done.items)
+    await Heartbeats(database).beat(network_class, worker, duration_ms=_since(started), items=done.items)
     return True
 
 

@@ -10,7 +10,7 @@ from qtg_dagster.domain.core_group import CoreGroup, CoreStanding
 from qtg_dagster.domain.workers import ALARMING, Circumstances, Heartbeat, WorkerState, classify
 from qtg_dagster.engine.drain import HEARTBEAT_SECONDS, WORKER_NAMES
 from qtg_dagster.settings import Settings
-from qtg_dagster.store.backlog import count_backlog
+from qtg_dagster.store.backlog import Backlogs
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.heartbeats import live_kinds, read_heartbeats
 from qtg_dagster.upkeep.core_group import look_after_core
@@ -101,7 +101,7 @@ async def survey_workers(database: Database, settings: Settings, *, asked_by: st
     group = await look_after_core(database, settings, noticed_by=asked_by)
     beats = await read_heartbeats(database, settings.network_class)
     alive = await live_kinds(database, settings.network_class)
-    backlog = await count_backlog(database, settings.network_class)
+    backlog = await Backlogs(database).count_backlog(settings.network_class)
     waiting = {kind.value: backlog.of(kind) for kind in WORKER_NAMES}
     return Survey(group, tuple(_stand(worker_specs(settings), beats, alive, waiting, group)))
 

@@ -15,6 +15,7 @@ from qtg_dagster import faults
 from qtg_dagster.composition import Platform, open_platform
 from qtg_dagster.domain import observation
 from qtg_dagster.domain.clock import SystemClock
+from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.engine import drain as drains
 from qtg_dagster.engine.dispatch import dispatch_ready_nodes
 from qtg_dagster.engine.drain import Drain, DrainKind
@@ -25,7 +26,7 @@ from qtg_dagster.executors.registry import ExecutorRegistry
 from qtg_dagster.inventory import AssetEntry, Inventory
 from qtg_dagster.lanes.cex import negative_proof
 from qtg_dagster.settings import Settings
-from qtg_dagster.store.runners import Runner, RunnerIdentity
+from qtg_dagster.store.runners import Runner
 from qtg_dagster.upkeep.cycles import PassResult, serve_cycle
 from tests.crash.provider.executor import KEY, SIGNER_KEY, BankExecutor, BankSigner
 from tests.crash.spec import Role, WorkerSpec

@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 import structlog
 
+from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.executors.registry import ExecutorRegistry, SignerRegistry
 from qtg_dagster.inventory import AccountEntry, AssetEntry, Inventory
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
-from qtg_dagster.store.runners import Runner, RunnerIdentity
+from qtg_dagster.store.postgres import PostgresStore
 from tests.engine.desk import Desk
 from tests.engine.provider import ScriptedExecutor, ScriptedProvider, ScriptedSigner
 from tests.recycling import wipe
@@ -71,12 +72,12 @@ async def engine(database_url: str, executors: ExecutorRegistry, signer: Scripte
     inventory = Inventory.model_construct(
         assets={"USDC": AssetEntry(symbol="USDC", decimals=6)}, accounts={"treasury": treasury}
     )
-    yield Engine(database, settings, inventory, executors, signers)
+    yield Engine(PostgresStore(database), settings, inventory, executors, signers)
     await database.close()
 
 
 @pytest.fixture
 async def desk(engine: Engine, provider: ScriptedProvider, signer: ScriptedSigner) -> AsyncIterator[Desk]:
     """The engine with a registered runner."""
-    async with Runner(engine.database, RunnerIdentity("dispatch", engine.settings.network_class)) as runner:
+    async with engine.store.runner(RunnerIdentity("dispatch", engine.settings.network_class)) as runner:
         yield Desk(engine, runner, provider, signer)

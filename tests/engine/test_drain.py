@@ -9,10 +9,11 @@ from dataclasses import replace
 import pytest
 
 from qtg_dagster.domain.contract import ResultStatus
+from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.engine.drain import Drain, DrainKind, DrainReport
 from qtg_dagster.engine.requests import publish_template
 from qtg_dagster.store.database import Database
-from qtg_dagster.store.runners import Runner, RunnerIdentity
+from qtg_dagster.store.postgres import PostgresStore
 from qtg_dagster.store.slots import slot_state
 from tests.engine.desk import Desk
 from tests.engine.plans import begin, node, plan_of, until
@@ -199,8 +200,8 @@ async def test_a_node_that_fails_in_us_neither_spins_nor_holds_the_others(desk: 
 async def test_an_outcome_outlives_a_database_that_goes_away_after_the_submit(desk: Desk) -> None:
     await desk.begin(ONE)
     async with PostgresProxy(desk.engine.database.url) as proxy:
-        through = replace(desk.engine, database=Database(proxy.url, pool_size=2))
-        async with Runner(through.database, RunnerIdentity("dispatch", "sandbox")) as runner:
+        through = replace(desk.engine, store=PostgresStore(Database(proxy.url, pool_size=2)))
+        async with through.store.runner(RunnerIdentity("dispatch", "sandbox")) as runner:
             there = replace(desk, engine=through, runner=runner)
             desk.provider.during("submit", "first", lambda: proxy.go_away(refusals=4))
             assert await there.dispatch() == 1
@@ -213,7 +214,7 @@ async def test_an_outcome_outlives_a_database_that_goes_away_after_the_submit(de
 async def test_a_drain_survives_a_database_that_goes_away(desk: Desk, start: Start) -> None:
     async with PostgresProxy(desk.engine.database.url) as proxy:
         direct = desk.engine
-        desk.engine = replace(direct, database=Database(proxy.url, pool_size=2))
+        desk.engine = replace(direct, store=PostgresStore(Database(proxy.url, pool_size=2)))
         _, cut = start(DrainKind.DISPATCH, drain_poll_seconds=0.05)
         pooled, desk.engine = desk.engine.database, direct
         await until_at_work(desk)

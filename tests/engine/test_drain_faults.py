@@ -11,10 +11,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from qtg_dagster.engine import drain as drains
-from qtg_dagster.engine import recover as recovery
 from qtg_dagster.engine.drain import Drain, DrainKind, DrainReport
-from qtg_dagster.store.backlog import count_backlog
-from qtg_dagster.store.claims import claim_ready, claim_recoverable, release, release_forgotten
 from qtg_dagster.store.slots import slot_state
 from tests.engine.desk import Desk
 from tests.engine.plans import begin, node, plan_of, until
@@ -82,7 +79,7 @@ async def test_failing_passes_are_counted_and_waited_for_and_end_no_drain(
         return 0.0
 
     monkeypatch.setattr(drains, "error_backoff", no_wait)
-    monkeypatch.setattr(drains, "claim_ready", failing(claim_ready, 6, after=False))
+    monkeypatch.setattr(desk.engine.store, "claim_ready", failing(desk.engine.store.claim_ready, 6, after=False))
     await desk.begin(ONE)
     drain, _ = start()
     await until_state(desk, "SUBMITTED")
@@ -96,7 +93,7 @@ async def test_a_claim_whose_answer_was_lost_is_given_back_by_the_drain_that_mad
     desk: Desk, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commit stood, its answer did not arrive: as long as the drain lives, nobody else may take the node."""
-    monkeypatch.setattr(drains, "claim_ready", failing(claim_ready, 1, after=True))
+    monkeypatch.setattr(desk.engine.store, "claim_ready", failing(desk.engine.store.claim_ready, 1, after=True))
     await desk.begin(ONE)
     before = (await desk.node())["claim_epoch"]
     start()
@@ -112,13 +109,14 @@ async def test_arms_that_were_claimed_before_one_failed_are_given_back(
     desk.will("submit", "first", TimeoutError("lost"))
     await desk.dispatch()
     arms = iter(["ccip", "stargate: away"])
+    claim = desk.engine.store.claim_recoverable
 
     async def second_arm_fails(*arguments: Any, **named: Any) -> Any:
         if next(arms, "") == "stargate: away":
             raise away()
-        return await claim_recoverable(*arguments, **named)
+        return await claim(*arguments, **named)
 
-    monkeypatch.setattr(recovery, "claim_recoverable", second_arm_fails)
+    monkeypatch.setattr(desk.engine.store, "claim_recoverable", second_arm_fails)
     start(DrainKind.RECOVER)
     await until_state(desk, "SUBMITTED")
     assert desk.provider.count("recover", "first") == 1
@@ -127,7 +125,7 @@ async def test_arms_that_were_claimed_before_one_failed_are_given_back(
 async def test_a_claim_that_could_not_be_released_is_released_by_a_later_pass(
     desk: Desk, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drains, "release", failing(release, 1, after=False))
+    monkeypatch.setattr(desk.engine.store, "release", failing(desk.engine.store.release, 1, after=False))
     plan = await desk.begin(ONE)
     [row] = await desk.rows("SELECT id FROM qtg.movement_plan_nodes")
     await desk.sql("UPDATE qtg.movement_plan_nodes SET executor_key = NULL WHERE id = :id", id=row["id"])
@@ -145,9 +143,10 @@ async def test_a_claim_that_could_not_be_released_is_released_by_a_later_pass(
 async def test_what_is_in_work_is_not_given_back(desk: Desk, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pass fails while another node is at its provider: that one stays with its worker."""
     swept: list[int] = []
+    release = desk.engine.store.release_forgotten
 
     async def sweep(*arguments: Any, **named: Any) -> int:
-        swept.append(await release_forgotten(*arguments, **named))
+        swept.append(await release(*arguments, **named))
         return swept[-1]
 
     let_go = asyncio.Event()
@@ -155,13 +154,13 @@ async def test_what_is_in_work_is_not_given_back(desk: Desk, start: Start, monke
     async def hold() -> None:
         await let_go.wait()
 
-    monkeypatch.setattr(drains, "release_forgotten", sweep)
+    monkeypatch.setattr(desk.engine.store, "release_forgotten", sweep)
     desk.provider.during("submit", "first", hold)
     await desk.begin(ONE)
     start()
     await until_state(desk, "SUBMITTING")
     epoch = (await desk.node())["claim_epoch"]
-    monkeypatch.setattr(drains, "claim_ready", failing(claim_ready, 1, after=True))
+    monkeypatch.setattr(desk.engine.store, "claim_ready", failing(desk.engine.store.claim_ready, 1, after=True))
     await begin(desk.engine, plan_of(node("second"), key="two"))
     await until_state(desk, "SUBMITTED")
     assert (await desk.states()) == {"first": "SUBMITTING", "second": "SUBMITTED"}
@@ -197,14 +196,15 @@ async def test_a_backlog_that_cannot_be_counted_is_not_taken_for_none(
     desk: Desk, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted: list[str] = []
+    count = desk.engine.store.count_backlog
 
     async def at_first_not(*arguments: Any, **named: Any) -> Any:
         counted.append("asked")
         if len(counted) < 3:
             raise away()
-        return await count_backlog(*arguments, **named)
+        return await count(*arguments, **named)
 
-    monkeypatch.setattr(drains, "count_backlog", at_first_not)
+    monkeypatch.setattr(desk.engine.store, "count_backlog", at_first_not)
     _, task = start(drain_linger_seconds=0.0)
     assert (await asyncio.wait_for(task, 30)).ended_because == "idle"
     assert len(counted) == 3

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from qtg_dagster.domain.contract import ResultStatus
+from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.engine.requests import cancel_movement
-from qtg_dagster.store.backlog import count_backlog
-from qtg_dagster.store.claims import claim_ready
-from qtg_dagster.store.runners import Runner, RunnerIdentity
 from tests.engine.desk import Desk
 from tests.engine.plans import begin, node, plan_of, until
 
@@ -33,7 +31,7 @@ async def until_state(desk: Desk, key: str, state: str) -> None:
 async def test_no_branch_begins_once_another_has_failed(desk: Desk) -> None:
     await fail_one_while_another_is_in_flight(desk)
     assert await desk.dispatch(3) == 0
-    assert (await count_backlog(desk.engine.database, "sandbox")).dispatch == 0
+    assert (await desk.engine.store.count_backlog("sandbox")).dispatch == 0
     await desk.observe()
     assert await desk.states() == {"sent": "COMPLETED", "bad": "FAILED", "later": "READY"}
     assert await desk.request_state() == "MANUAL_INTERVENTION"
@@ -57,8 +55,8 @@ async def test_a_dead_runners_key_does_not_stay_with_a_node_that_nobody_claims(d
     keyed = plan_of(node("bad"), node("first", executor="exec.local.keyed"), key="keyed")
     stopped = await desk.begin(keyed)
     desk.will("submit", "bad", ResultStatus.REJECTED)
-    async with Runner(desk.engine.database, RunnerIdentity("dispatch", "sandbox")) as dying:
-        assert len(await claim_ready(desk.engine.database, dying, 2)) == 2
+    async with desk.engine.store.runner(RunnerIdentity("dispatch", "sandbox")) as dying:
+        assert len(await desk.engine.store.claim_ready(dying, 2)) == 2
     await desk.sql(
         "UPDATE qtg.movement_request_nodes SET next_look_at = now() + interval '1 hour' WHERE node_key = 'first'"
     )
@@ -78,9 +76,9 @@ async def test_a_key_stays_with_a_live_runners_claim_whatever_became_of_its_move
     async def others_find_nothing() -> None:
         await until_state(desk, "bad", "FAILED")
         await begin(desk.engine, plan_of(node("second", executor="exec.local.keyed"), key="other"))
-        async with Runner(desk.engine.database, RunnerIdentity("dispatch", "sandbox")) as other:
+        async with desk.engine.store.runner(RunnerIdentity("dispatch", "sandbox")) as other:
             for _ in range(2):
-                assert await claim_ready(desk.engine.database, other, 5) == []
+                assert await desk.engine.store.claim_ready(other, 5) == []
 
     desk.provider.during("preflight", "first", others_find_nothing)
     await desk.dispatch(2)

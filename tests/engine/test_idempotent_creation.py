@@ -49,6 +49,7 @@ from qtg_dagster.executors.registry import ExecutorRegistry, SignerRegistry
 from qtg_dagster.inventory import AssetEntry, Inventory
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
+from qtg_dagster.store.postgres import PostgresStore
 from tests.engine.provider import ScriptedExecutor, ScriptedProvider
 
 async def main() -> None:
@@ -57,7 +58,7 @@ async def main() -> None:
     executors.register("exec.local.move", ScriptedExecutor(ScriptedProvider()))
     inventory = Inventory.model_construct(assets={"USDC": AssetEntry(symbol="USDC", decimals=6)}, accounts={})
     database = Database(url, pool_size=1)
-    engine = Engine(database, Settings(database_url=url), inventory, executors, SignerRegistry())
+    engine = Engine(PostgresStore(database), Settings(database_url=url), inventory, executors, SignerRegistry())
     print("ready", flush=True)
     sys.stdin.readline()
     receipt = await create_movement(engine, MovementOrder.read(json.loads(document)))

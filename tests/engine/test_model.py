@@ -20,6 +20,7 @@ from sqlalchemy import text
 
 from qtg_dagster.domain.errors import Conflict
 from qtg_dagster.domain.plans import Plan, PlanNode
+from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.engine.dispatch import dispatch_ready_nodes
 from qtg_dagster.engine.interventions import resume_movement, retry_node
 from qtg_dagster.engine.observe import observe_active_nodes
@@ -31,7 +32,8 @@ from qtg_dagster.inventory import AccountEntry, AssetEntry, Inventory
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.ledger import LedgerReport, verify_ledger
-from qtg_dagster.store.runners import Runner, RunnerIdentity
+from qtg_dagster.store.postgres import PostgresStore
+from qtg_dagster.store.runners import Runner
 from tests.engine import plans
 from tests.engine.model import Death, Fate, Look, TruthfulExecutor, World, check_journal, check_nodes
 from tests.recycling import wipe
@@ -104,7 +106,7 @@ class Days(RuleBasedStateMachine):
         self.url = type(self).empty_database()
         self.connection = psycopg.connect(self.url, autocommit=True)
         self.engine = Engine(
-            Database(self.url, pool_size=5),
+            PostgresStore(Database(self.url, pool_size=5)),
             Settings(database_url=self.url),
             Inventory.model_construct(
                 assets={"USDC": AssetEntry(symbol="USDC", decimals=6)},
@@ -136,7 +138,7 @@ class Days(RuleBasedStateMachine):
             self.approve()
 
     async def _new_runner(self) -> Runner:
-        return await Runner(self.engine.database, RunnerIdentity("dispatch", "sandbox")).__aenter__()
+        return await self.engine.store.runner(RunnerIdentity("dispatch", "sandbox")).__aenter__()
 
     @precondition(lambda self: not self.over and not self.approved)
     @rule()

@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from qtg_dagster.domain.contract import ExecutionResult, ResultStatus
+from qtg_dagster.domain.work import Intent
+from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.engine.observe import observe_node
 from qtg_dagster.engine.recover import claim_unknown_nodes, recover_node
-from qtg_dagster.store.claims import claim_due_observations, claim_ready
-from qtg_dagster.store.moves import Intent, record_intent
-from qtg_dagster.store.runners import Runner, RunnerIdentity
-from qtg_dagster.store.work import load_work
 from tests.engine.desk import Desk
 from tests.engine.plans import chain, node, plan_of
 from tests.engine.provider import ScriptedExecutor, answer
@@ -228,11 +226,11 @@ async def test_a_timeout_after_an_effect_calls_for_a_person(desk: Desk) -> None:
 
 async def test_a_look_that_lost_its_claim_changes_nothing_but_is_on_record(desk: Desk) -> None:
     await submitted(desk)
-    [claim] = await claim_due_observations(desk.engine.database, desk.runner, 1)
+    [claim] = await desk.engine.store.claim_due_observations(desk.runner, 1)
     desk.provider.during(
         "observe", "first", lambda: desk.sql("UPDATE qtg.movement_request_nodes SET claim_epoch = claim_epoch + 1")
     )
-    await observe_node(desk.engine, await load_work(desk.engine.database, claim))
+    await observe_node(desk.engine, (await desk.engine.store.load_works([claim]))[0])
     assert (await desk.node())["node_state"] == "SUBMITTED"
     assert (await desk.steps())[-1]["step_kind"] == "fenced"
 
@@ -304,15 +302,15 @@ async def test_recovery_is_given_the_very_action_that_was_sent(desk: Desk) -> No
 async def left_in_submitting(desk: Desk, executor: str = "exec.local.move") -> None:
     """A runner that wrote its intent and died before it could send."""
     await desk.begin(plan_of(node("first", executor=executor)))
-    async with Runner(desk.engine.database, RunnerIdentity("dispatch", "sandbox")) as dead:
-        [claim] = await claim_ready(desk.engine.database, dead, 1)
-        work = await load_work(desk.engine.database, claim)
+    async with desk.engine.store.runner(RunnerIdentity("dispatch", "sandbox")) as dead:
+        [claim] = await desk.engine.store.claim_ready(dead, 1)
+        work = (await desk.engine.store.load_works([claim]))[0]
         made = desk.engine.executors.resolve(executor)
         from qtg_dagster.engine.context import build_execution_context
 
         context = build_execution_context(work, attempt_no=1)
         prepared = await made.prepare(context)
-        await record_intent(desk.engine.database, work, Intent(prepared, 1, context.idempotency_key))
+        await desk.engine.store.record_intent(work, Intent(prepared, 1, context.idempotency_key))
         assert await claim_unknown_nodes(desk.engine, desk.runner) == []
 
 
@@ -359,7 +357,7 @@ async def test_a_movement_that_left_executing_is_not_swept(desk: Desk) -> None:
     claims = await claim_unknown_nodes(desk.engine, desk.runner)
     await desk.sql("UPDATE qtg.movement_requests SET request_state = 'MANUAL_INTERVENTION'")
     for claim in claims:
-        await recover_node(desk.engine, await load_work(desk.engine.database, claim))
+        await recover_node(desk.engine, (await desk.engine.store.load_works([claim]))[0])
     assert desk.provider.count("recover", "first") == 0
     assert await desk.recover() == 0
     await desk.sql("UPDATE qtg.movement_requests SET request_state = 'EXECUTING'")

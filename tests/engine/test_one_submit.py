@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 
 from qtg_dagster.domain.errors import Conflict
+from qtg_dagster.domain.work import Claim
+from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.engine.dispatch import dispatch_node
 from qtg_dagster.engine.requests import cancel_movement, create_movement, publish_template
-from qtg_dagster.store.claims import Claim, claim_ready
-from qtg_dagster.store.runners import Runner, RunnerIdentity
-from qtg_dagster.store.work import load_work
 from tests.engine.desk import Desk
 from tests.engine.plans import begin, node, order_of, plan_of
 
@@ -21,7 +20,7 @@ ONE = plan_of(node("first"), key="one")
 
 async def claimed(desk: Desk) -> Claim:
     """The claim of the only READY node."""
-    [claim] = await claim_ready(desk.engine.database, desk.runner, 1)
+    [claim] = await desk.engine.store.claim_ready(desk.runner, 1)
     return claim
 
 
@@ -48,10 +47,10 @@ async def test_x2_asking_again_for_the_same_attempt_reaches_no_provider(
     claim = await claimed(desk)
     if answer is not None:
         desk.will("submit", "first", answer)
-    await dispatch_node(desk.engine, await load_work(desk.engine.database, claim))
+    await dispatch_node(desk.engine, (await desk.engine.store.load_works([claim]))[0])
     before = list(desk.provider.calls)
     for again in (claim, replace(claim, claim_epoch=claim.claim_epoch + 1)):
-        await dispatch_node(desk.engine, await load_work(desk.engine.database, again))
+        await dispatch_node(desk.engine, (await desk.engine.store.load_works([again]))[0])
     assert desk.provider.calls == before
     assert len(desk.provider.book) == 1
 
@@ -59,7 +58,7 @@ async def test_x2_asking_again_for_the_same_attempt_reaches_no_provider(
 async def test_one_claim_worked_twice_at_once_is_submitted_once(desk: Desk) -> None:
     await desk.begin(ONE)
     claim = await claimed(desk)
-    works = [await load_work(desk.engine.database, claim) for _ in range(4)]
+    works = [(await desk.engine.store.load_works([claim]))[0] for _ in range(4)]
     await asyncio.gather(*(dispatch_node(desk.engine, work) for work in works))
     assert desk.provider.count("submit", "first") == len(desk.provider.book) == 1
 
@@ -67,15 +66,15 @@ async def test_one_claim_worked_twice_at_once_is_submitted_once(desk: Desk) -> N
 async def test_a_node_taken_over_in_preflight_is_submitted_by_its_new_holder_alone(desk: Desk) -> None:
     """The first runner's session dies under it; it learns of that at the latest from its intent."""
     await desk.begin(ONE)
-    async with Runner(desk.engine.database, RunnerIdentity("dispatch", "sandbox")) as first:
-        [claim] = await claim_ready(desk.engine.database, first, 1)
+    async with desk.engine.store.runner(RunnerIdentity("dispatch", "sandbox")) as first:
+        [claim] = await desk.engine.store.claim_ready(first, 1)
 
         async def taken_over() -> None:
             await desk.sql("SELECT pg_terminate_backend(:pid, 5000)", pid=first.connection.info.backend_pid)
             assert await desk.dispatch() == 1
 
         desk.provider.during("preflight", "first", taken_over)
-        await dispatch_node(desk.engine, await load_work(desk.engine.database, claim))
+        await dispatch_node(desk.engine, (await desk.engine.store.load_works([claim]))[0])
     assert desk.provider.count("preflight", "first") == 2
     assert desk.provider.count("submit", "first") == 1
     assert (await desk.node())["node_state"] == "SUBMITTED"

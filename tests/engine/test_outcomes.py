@@ -11,10 +11,8 @@ from sqlalchemy import text
 from qtg_dagster.domain.errors import IllegalMove, StaleClaim
 from qtg_dagster.domain.journal import StepKind
 from qtg_dagster.domain.states import NodeState
+from qtg_dagster.domain.work import Move, Work
 from qtg_dagster.engine.observe import observe_active_nodes
-from qtg_dagster.store.claims import claim_due_observations
-from qtg_dagster.store.moves import Move
-from qtg_dagster.store.work import Work, load_works
 from tests.engine.desk import Desk
 from tests.engine.plans import diamond, node, plan_of, until
 
@@ -30,8 +28,8 @@ async def submitted(desk: Desk, movements: int) -> list[Work]:
     for _ in range(movements):
         await desk.begin(ONE)
     assert await desk.dispatch(movements) == movements
-    claims = await claim_due_observations(desk.engine.database, desk.runner, movements)
-    return await load_works(desk.engine.database, claims)
+    claims = await desk.engine.store.claim_due_observations(desk.runner, movements)
+    return await desk.engine.store.load_works(claims)
 
 
 async def commits(desk: Desk, kind: StepKind) -> tuple[int, int]:

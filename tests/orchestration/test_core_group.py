@@ -16,11 +16,12 @@ from assets.windows import FAILURE_TAG
 from qtg_dagster.composition import Platform
 from qtg_dagster.domain.core_group import CoreGroup, CoreStanding
 from qtg_dagster.domain.errors import Conflict
+from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.engine.drain import Drain, DrainKind
 from qtg_dagster.host.paths import project_root
 from qtg_dagster.host.platform_checks import core_workers
 from qtg_dagster.store.core_group import core_group, resume_core_group
-from qtg_dagster.store.runners import Runner, RunnerIdentity
+from qtg_dagster.store.runners import Runner
 from qtg_dagster.upkeep.core_group import CoreWatch, look_after_core
 from qtg_dagster.upkeep.workers import survey_workers
 from tests.orchestration.shapes import Ask, Launch, Rows, Tick
@@ -29,11 +30,11 @@ from tests.orchestration.shapes import Ask, Launch, Rows, Tick
 _VICTIM = """
 import asyncio, sys
 from qtg_dagster.store.database import Database
-from qtg_dagster.store.runners import Runner, RunnerIdentity
-from qtg_dagster.store.slots import take_slot
+from qtg_dagster.domain.workers import RunnerIdentity
+from qtg_dagster.store.runners import Runner
 async def main():
     async with Runner(Database(sys.argv[1], pool_size=1), RunnerIdentity(sys.argv[2], "sandbox")) as runner:
-        await take_slot(runner)
+        await runner.take_slot()
         print(runner.runner_id, flush=True)
         await asyncio.Event().wait()
 asyncio.run(main())

@@ -8,9 +8,9 @@ import dagster as dg
 import pytest
 
 from qtg_dagster.composition import Platform
+from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.engine.drain import DrainKind
-from qtg_dagster.store.runners import Runner, RunnerIdentity
-from qtg_dagster.store.slots import take_slot
+from qtg_dagster.store.runners import Runner
 from tests.orchestration.shapes import Ask, Launch, Rows, Tick
 
 
@@ -41,7 +41,7 @@ def test_a_drain_at_work_is_seen_by_its_lock(approved: str, tick: Tick, ask: Ask
     async def held(platform: Platform) -> dg.SensorResult:
         identity = RunnerIdentity(DrainKind.DISPATCH, platform.settings.network_class)
         async with Runner(platform.database, identity) as runner:
-            await take_slot(runner)
+            await runner.take_slot()
             return await asyncio.to_thread(tick, "ready_nodes")
 
     assert "works" in ask(held).skip_reason.skip_message

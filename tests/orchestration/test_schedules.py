@@ -99,7 +99,7 @@ def test_a_window_whose_successor_has_begun_is_left_out(ask: Ask) -> None:
 
     async def serve(platform: Platform) -> list[str]:
         engine = platform.engine
-        late = Engine(engine.database, engine.settings, engine.inventory, engine.executors, engine.signers, Late())
+        late = Engine(engine.store, engine.settings, engine.inventory, engine.executors, engine.signers, Late())
         return await serve_windows(late, "balance_snapshot", windows_of(MINUTE, 20), _nothing)
 
     assert ask(serve) == [cycle_key(MINUTE + timedelta(seconds=40))]

@@ -11,9 +11,11 @@ import pytest
 from sqlalchemy import text
 
 from qtg_dagster.domain.plans import Plan
+from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.store.database import Database
+from qtg_dagster.store.postgres import PostgresStore
 from qtg_dagster.store.requests import NewRequest, insert_request
-from qtg_dagster.store.runners import Runner, RunnerIdentity
+from qtg_dagster.store.runners import Runner
 from qtg_dagster.store.templates import publish_plan
 from tests.recycling import wipe
 
@@ -121,17 +123,22 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
+def store(database: Database) -> PostgresStore:
+    return PostgresStore(database)
+
+
+@pytest.fixture
 def seed(database: Database) -> Seed:
     return Seed(database)
 
 
 @pytest.fixture
-async def runner(database: Database) -> AsyncIterator[Runner]:
-    async with Runner(database, RunnerIdentity("dispatch", "sandbox")) as runner:
+async def runner(store: PostgresStore) -> AsyncIterator[Runner]:
+    async with store.runner(RunnerIdentity("dispatch", "sandbox")) as runner:
         yield runner
 
 
 @pytest.fixture
-async def other_runner(database: Database) -> AsyncIterator[Runner]:
-    async with Runner(database, RunnerIdentity("dispatch", "sandbox")) as runner:
+async def other_runner(store: PostgresStore) -> AsyncIterator[Runner]:
+    async with store.runner(RunnerIdentity("dispatch", "sandbox")) as runner:
         yield runner

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
+from qtg_dagster.domain.canonical import json_problem
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import Plan
-from qtg_dagster.store.backlog import count_backlog
 from qtg_dagster.store.database import Database
-from qtg_dagster.store.heartbeats import beat, seed_heartbeats
-from qtg_dagster.store.statements import json_problem
+from qtg_dagster.store.heartbeats import Heartbeats, seed_heartbeats
+from qtg_dagster.store.postgres import PostgresStore
 from qtg_dagster.store.templates import StoredPlan, find_plan, publish_plan, require_plan, template_keys
 from tests.store.conftest import Seed, plan_of
 
@@ -86,33 +86,35 @@ async def test_a_heartbeat_keeps_attempt_and_success_apart(database: Database, s
         )
         return row
 
-    await beat(database, "sandbox", "node_dispatcher", duration_ms=5, items=3)
+    await Heartbeats(database).beat("sandbox", "node_dispatcher", duration_ms=5, items=3)
     good = await read()
     assert (good["last_outcome"], good["last_items"], good["consecutive_errors"]) == ("ok", 3, 0)
     for count in (1, 2):
-        await beat(database, "sandbox", "node_dispatcher", duration_ms=5, items=0, error=OSError("password=hunter2"))
+        await Heartbeats(database).beat(
+            "sandbox", "node_dispatcher", duration_ms=5, items=0, error=OSError("password=hunter2")
+        )
         bad = await read()
         assert (bad["last_outcome"], bad["consecutive_errors"]) == ("error", count)
         assert bad["last_success_at"] == good["last_success_at"]
         assert "hunter2" not in str(bad)
-    await beat(database, "sandbox", "node_dispatcher", duration_ms=5, items=0)
+    await Heartbeats(database).beat("sandbox", "node_dispatcher", duration_ms=5, items=0)
     assert ((await read())["consecutive_errors"], (await read())["last_error"]) == (0, None)
-    await beat(database, "mainnet", "node_dispatcher", duration_ms=1, items=0, error=OSError("x"))
+    await Heartbeats(database).beat("mainnet", "node_dispatcher", duration_ms=1, items=0, error=OSError("x"))
     assert (await read())["consecutive_errors"] == 0
 
 
-async def test_the_backlog_counts_what_each_drain_would_find(database: Database, seed: Seed) -> None:
+async def test_the_backlog_counts_what_each_drain_would_find(store: PostgresStore, seed: Seed) -> None:
     await seed.movement(None, None)
     await seed.movement(None, state="SUBMITTED")
     await seed.movement(None, state="UNKNOWN")
     await seed.movement(None, state="SUBMITTING")
-    backlog = await count_backlog(database, "sandbox")
+    backlog = await store.count_backlog("sandbox")
     assert (backlog.dispatch, backlog.observe, backlog.recover) == (2, 1, 2)
-    assert (await count_backlog(database, "mainnet")).of("dispatch") == 0
+    assert (await store.count_backlog("mainnet")).of("dispatch") == 0
     await seed.sql("UPDATE qtg.movement_request_nodes SET next_look_at = now() + interval '20 s'")
-    later = await count_backlog(database, "sandbox")
+    later = await store.count_backlog("sandbox")
     assert (later.dispatch, later.observe, later.recover) == (0, 0, 1)
-    assert (await count_backlog(database, "sandbox", horizon_seconds=30)) == backlog
+    assert (await store.count_backlog("sandbox", horizon_seconds=30)) == backlog
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), b"x", {1}, "a\x00", "\ud83d", object()])

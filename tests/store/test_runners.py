@@ -12,12 +12,12 @@ import pytest
 
 from qtg_dagster.domain.contract import PreparedAction
 from qtg_dagster.domain.errors import ConfigurationError, StaleClaim
-from qtg_dagster.store.claims import claim_due_observations, claim_ready
+from qtg_dagster.domain.work import Intent
+from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.store.database import Database
-from qtg_dagster.store.moves import Intent, record_intent
-from qtg_dagster.store.runners import Runner, RunnerIdentity
-from qtg_dagster.store.slots import slot_state, successor_waits, take_slot
-from qtg_dagster.store.work import load_work
+from qtg_dagster.store.postgres import PostgresStore
+from qtg_dagster.store.runners import Runner
+from qtg_dagster.store.slots import slot_state
 from tests.postgres_proxy import PostgresProxy
 from tests.store.conftest import Seed
 
@@ -27,27 +27,23 @@ import asyncio, sys
 from qtg_dagster.domain.errors import StaleClaim
 from qtg_dagster.domain.journal import StepKind
 from qtg_dagster.domain.states import NodeState
-from qtg_dagster.store.claims import claim_due_observations
 from qtg_dagster.store.database import Database
-from qtg_dagster.store.moves import Move, record_move
-from qtg_dagster.store.runners import Runner, RunnerIdentity
-from qtg_dagster.store.work import load_work
+from qtg_dagster.domain.work import Move
+from qtg_dagster.domain.workers import RunnerIdentity
+from qtg_dagster.store.postgres import PostgresStore
 
 async def main():
-    database = Database(sys.argv[1], pool_size=2)
-    async with Runner(database, RunnerIdentity("observe", "sandbox")) as runner:
+    store = PostgresStore(Database(sys.argv[1], pool_size=2))
+    async with store.runner(RunnerIdentity("observe", "sandbox")) as runner:
         claims = []
         while len(claims) < int(sys.argv[2]):  # a round skips what another is just claiming
-            claims += await claim_due_observations(database, runner, int(sys.argv[2]) - len(claims))
-        works = [await load_work(database, claim) for claim in claims]
+            claims += await store.claim_due_observations(runner, int(sys.argv[2]) - len(claims))
+        works = await store.load_works(claims)
         print("claimed", runner.connection.info.backend_pid, *(claim.node_id for claim in claims), flush=True)
         await asyncio.to_thread(sys.stdin.readline)
         for work in works:
-            try:
-                await record_move(database, work, Move(NodeState.COMPLETED, StepKind.OBSERVED, {"late": "yes"}))
-                print("recorded", flush=True)
-            except StaleClaim:
-                print("fenced", flush=True)
+            [found] = await store.record_moves([(work, Move(NodeState.COMPLETED, StepKind.OBSERVED, {"late": "yes"}))])
+            print("fenced" if isinstance(found, StaleClaim) else "recorded", flush=True)
 
 asyncio.run(main())
 """
@@ -81,9 +77,9 @@ async def said(process: asyncio.subprocess.Process) -> list[str]:
     return (await asyncio.wait_for(process.stdout.readline(), 60)).decode().split()
 
 
-async def until_claimed(database: Database, runner: Runner, batch: int) -> int:
+async def until_claimed(store: PostgresStore, runner: Runner, batch: int) -> int:
     for _ in range(1000):
-        claims = await claim_due_observations(database, runner, batch)
+        claims = await store.claim_due_observations(runner, batch)
         if claims:
             return len(claims)
         await asyncio.sleep(0.01)
@@ -91,20 +87,20 @@ async def until_claimed(database: Database, runner: Runner, batch: int) -> int:
 
 
 async def test_two_processes_never_share_a_node_and_a_killed_ones_nodes_are_free(
-    database: Database, seed: Seed, runner: Runner, spawn: Spawn
+    store: PostgresStore, seed: Seed, runner: Runner, spawn: Spawn
 ) -> None:
     nodes = await seed.movement(*[None] * 10, state="SUBMITTED")
     first, second = await asyncio.gather(spawn(5), spawn(5))
     claimed = [(await said(process))[2:] for process in (first, second)]
     assert sorted(claimed[0] + claimed[1]) == sorted(nodes)
-    assert await claim_due_observations(database, runner, 10) == []
+    assert await store.claim_due_observations(runner, 10) == []
     first.kill()
-    assert await until_claimed(database, runner, 10) == 5
-    assert await claim_due_observations(database, runner, 10) == []
+    assert await until_claimed(store, runner, 10) == 5
+    assert await store.claim_due_observations(runner, 10) == []
 
 
 async def test_a_runner_that_wakes_up_after_its_session_was_cut_is_fenced_and_journaled(
-    database: Database, seed: Seed, runner: Runner, spawn: Spawn
+    store: PostgresStore, seed: Seed, runner: Runner, spawn: Spawn
 ) -> None:
     [node] = await seed.movement(None, state="SUBMITTED")
     sleeper = await spawn(1)
@@ -112,7 +108,7 @@ async def test_a_runner_that_wakes_up_after_its_session_was_cut_is_fenced_and_jo
     assert claimed == node
     os.kill(sleeper.pid, signal.SIGSTOP)
     await seed.sql("SELECT pg_terminate_backend(:pid, 5000)", pid=int(backend))
-    assert await until_claimed(database, runner, 1) == 1
+    assert await until_claimed(store, runner, 1) == 1
     os.kill(sleeper.pid, signal.SIGCONT)
     assert sleeper.stdin is not None
     sleeper.stdin.write(b"go on\n")
@@ -126,15 +122,15 @@ async def test_a_runner_that_wakes_up_after_its_session_was_cut_is_fenced_and_jo
 
 
 async def test_an_intent_by_a_stale_claim_changes_nothing(
-    database: Database, seed: Seed, runner: Runner, other_runner: Runner
+    store: PostgresStore, seed: Seed, runner: Runner, other_runner: Runner
 ) -> None:
     [node] = await seed.movement(None)
-    [claim] = await claim_ready(database, runner, 1)
-    work = await load_work(database, claim)
+    [claim] = await store.claim_ready(runner, 1)
+    work = (await store.load_works([claim]))[0]
     await seed.sql("UPDATE qtg.movement_request_nodes SET claim_epoch = claim_epoch + 1, runner_id = :r", r=other_runner.runner_id)  # fmt: skip  # noqa: E501
     prepared = PreparedAction.of(action_type="move", payload_format="x", payload="{}")
     with pytest.raises(StaleClaim):
-        await record_intent(database, work, Intent(prepared, 1, "k" * 32))
+        await store.record_intent(work, Intent(prepared, 1, "k" * 32))
     assert (await seed.node(node))["node_state"] == "READY"
     assert await seed.rows("SELECT 1 FROM qtg.movement_node_attempts") == []
 
@@ -177,12 +173,12 @@ async def test_a_slot_has_one_holder_and_shows_who_waits(
 ) -> None:
     state = await slot_state(database, "dispatch", "sandbox")
     assert (state.held, state.waiters) == (False, 0)
-    await take_slot(runner)
+    await runner.take_slot()
     assert (await slot_state(database, "dispatch", "sandbox")).held
-    assert not await successor_waits(runner)
-    waiting = asyncio.create_task(take_slot(other_runner))
+    assert not await runner.successor_waits()
+    waiting = asyncio.create_task(other_runner.take_slot())
     for _ in range(500):
-        if await successor_waits(runner):
+        if await runner.successor_waits():
             break
         await asyncio.sleep(0.01)
     state = await slot_state(database, "dispatch", "sandbox")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import Self
 
 import psycopg
 import structlog
 
 from qtg_dagster.store.database import Database
 
-log = structlog.get_logger("qtg.engine")
+log = structlog.get_logger("qtg.store")
 
 CHANNEL = "qtg_wake"
 _RECONNECT_SECONDS = 0.5
@@ -28,7 +29,7 @@ class Wakeups:
         self._task: asyncio.Task[None] | None = None
         self.event = asyncio.Event()
 
-    async def __aenter__(self) -> Wakeups:
+    async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._listen(), name=f"wakeups {self._kind}")
         return self
 

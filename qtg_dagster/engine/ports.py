@@ -1,0 +1,146 @@
+"""What the engine needs of the place where it keeps what it must not forget.
+
+Whoever has these methods is a store: PostgreSQL in production (`store.postgres`), memory in the tests. A call that
+writes is atomic: it takes effect as a whole or not at all, and has when it returns. One that raises one of `failures`
+may have taken effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Protocol, Self
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from qtg_dagster.domain.errors import StaleClaim
+from qtg_dagster.domain.progress import Advance
+from qtg_dagster.domain.work import Claim, Intent, Move, RecoveryArm, Work
+from qtg_dagster.domain.workers import Backlog, Claimant, RunnerIdentity
+from qtg_dagster.store.database import Database
+
+
+class Runner(Claimant, Protocol):
+    """A registered worker process; its claims are free for others as soon as it is gone. An async context manager."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    async def take_slot(self) -> None:
+        """Wait until no other runner of this kind works, and be the one; raises `StaleClaim` for one that is gone."""
+        ...
+
+    async def successor_waits(self) -> bool:
+        """Whether another waits to be the one; raises `StaleClaim` for one that is gone."""
+        ...
+
+
+class Wakeups(Protocol):
+    """Sets `event` when there may be work, while its block runs: a hint, never the truth."""
+
+    event: asyncio.Event
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Claims(Protocol):
+    """Who works on which node: one runner at a time, until it gives the node back, moves it or is gone."""
+
+    async def claim_ready(self, runner: Claimant, batch: int) -> list[Claim]:
+        """Up to `batch` READY nodes, oldest movement first, one a serialization key, none of a failed movement."""
+        ...
+
+    async def claim_due_observations(self, runner: Claimant, batch: int) -> list[Claim]:
+        """Up to `batch` SUBMITTED or OBSERVING nodes whose next look is due, oldest movement first."""
+        ...
+
+    async def claim_recoverable(
+        self, runner: Claimant, arm: RecoveryArm, batch: int, *, graces: Mapping[str, float], default_grace: float
+    ) -> list[Claim]:
+        """Up to `batch` nodes of one arm that are UNKNOWN, or SUBMITTING for longer than their executor's grace.
+
+        `graces` is executor key -> seconds. Longest untouched first.
+        """
+        ...
+
+    async def release(self, claims: Sequence[Claim], *, delay_seconds: float = 0) -> None:
+        """Give nodes back as they are, not to be claimed before the delay is over; stale claims give nothing back."""
+        ...
+
+    async def release_forgotten(self, runner_id: int, in_work: Collection[str], *, delay_seconds: float = 0) -> int:
+        """Give back all that a runner holds but the node ids in `in_work`; returns how many."""
+        ...
+
+
+class Works(Protocol):
+    """What a runner knows of the nodes that it has claimed, and what it writes about them."""
+
+    async def load_works(self, claims: Sequence[Claim]) -> list[Work]:
+        """The work of each claim, in their order; one that cannot be read is left out."""
+        ...
+
+    async def record_intent(self, work: Work, intent: Intent) -> None:
+        """READY -> SUBMITTING, durable when this returns; raises `StaleClaim` when it is not ours to submit."""
+        ...
+
+    async def record_moves(self, moves: Sequence[tuple[Work, Move]]) -> list[Advance | StaleClaim]:
+        """Moves of nodes of different movements: each one's consequences, or why it was fenced.
+
+        A fenced move changes nothing and is on record. Raises `IllegalMove`.
+        """
+        ...
+
+
+class Store(Claims, Works, Protocol):
+    """All that the money path needs."""
+
+    @property
+    def failures(self) -> tuple[type[Exception], ...]:
+        """What a store raises when it fails or cannot be reached."""
+        ...
+
+    @property
+    def database(self) -> Database:
+        """Where people's decisions are written."""
+        ...
+
+    def session(self) -> AbstractAsyncContextManager[AsyncSession | None]:
+        """A session for an executor that keeps something of its own in the store; None where there is none."""
+        ...
+
+    def is_transient(self, error: Exception) -> bool:
+        """Whether the same call may succeed a moment later."""
+        ...
+
+    def runner(self, identity: RunnerIdentity) -> Runner:
+        """A runner, registered while its block runs."""
+        ...
+
+    def wakeups(self, kind: str) -> Wakeups:
+        """Word of commits that made work of this kind."""
+        ...
+
+    async def count_backlog(self, network_class: str, *, horizon_seconds: float = 0) -> Backlog:
+        """Nodes that wait, now or within the horizon."""
+        ...
+
+    async def beat(
+        self,
+        network_class: str,
+        worker: str,
+        *,
+        duration_ms: float,
+        items: int,
+        error: BaseException | None = None,
+    ) -> None:
+        """One pass of a worker, failed when `error` is given."""
+        ...
