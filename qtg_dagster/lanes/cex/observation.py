@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 class Observation:
     """An executor without effect: everything but `observe` follows from `look`."""
 
+    #: Nothing was sent that a venue could still act on, so whoever takes over need not wait.
+    submit_grace_seconds = 0.0
+
     def __init__(self, accounts: VenueAccounts, clock: Clock) -> None:
         self._accounts = accounts
         self._clock = clock
