@@ -96,6 +96,19 @@ async def test_an_uncertain_node_wakes_recovery(desk: Desk, start: Start) -> Non
     await until_state(desk, "SUBMITTED")
 
 
+async def test_the_next_in_line_for_a_serialization_key_need_not_wait_for_a_poll(desk: Desk, start: Start) -> None:
+    keyed = plan_of(node("first", executor="exec.local.keyed"), key="keyed")
+    await publish_template(desk.engine, keyed)
+    for _ in range(4):
+        await begin(desk.engine, keyed)
+    desk.will("submit", "first", TimeoutError("lost"))
+    start(DrainKind.DISPATCH, drain_poll_seconds=60.0)
+    await until_state(desk, "UNKNOWN")
+    start(DrainKind.RECOVER, drain_poll_seconds=60.0)
+    await until_state(desk, "SUBMITTED", many=4)
+    assert len(desk.provider.book) == len(set(desk.provider.book)) == 4
+
+
 async def test_stop_takes_nothing_new_and_finishes_what_is_in_flight(desk: Desk, start: Start) -> None:
     drain, task = start(drain_poll_seconds=60.0)
     await until_at_work(desk)

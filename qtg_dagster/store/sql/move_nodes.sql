@@ -29,7 +29,7 @@ moved AS (
     FROM item
     WHERE n.id = item.node_id AND n.node_state = item.from_state
       AND n.runner_id = item.runner_id AND n.claim_epoch = item.claim_epoch
-    RETURNING n.attempt_no, item.*
+    RETURNING n.attempt_no, n.serialization_key, item.*
 ),
 journal AS (
     INSERT INTO qtg.movement_node_steps
@@ -87,5 +87,12 @@ woken AS (
     SELECT pg_notify('qtg_wake', kind)
     FROM unnest(CAST(:wake AS text[])) AS kind
     WHERE EXISTS (SELECT 1 FROM moved)
+),
+-- Whoever lets go of a serialization key lets the next in line for it begin.
+next_in_line AS (
+    SELECT pg_notify('qtg_wake', 'dispatch')
+    FROM moved
+    WHERE serialization_key IS NOT NULL AND from_state IN ('READY', 'SUBMITTING', 'UNKNOWN') AND NOT keep_key
 )
-SELECT (SELECT array_agg(node_id::text) FROM moved) AS moved, (SELECT count(*) FROM woken) AS woken
+SELECT (SELECT array_agg(node_id::text) FROM moved) AS moved, (SELECT count(*) FROM woken) AS woken,
+       (SELECT count(*) FROM next_in_line) AS next_in_line
