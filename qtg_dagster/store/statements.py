@@ -6,11 +6,14 @@ import json
 import re
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import TextClause, text
+if TYPE_CHECKING:
+    from sqlalchemy import TextClause
 
 _COMMENT = re.compile(r"--[^\n]*")
+#: Spaces that mean nothing; no statement has such a place within quotes.
+_SPACED = re.compile(r" ?([(),=]) ?")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)\b")
 
 
@@ -21,13 +24,15 @@ def _source(name: str) -> str:
 @cache
 def statement(name: str) -> TextClause:
     """The statement in `sql/<name>.sql`, for SQLAlchemy."""
+    from sqlalchemy import text
+
     return text(_source(name))
 
 
 @cache
 def native(name: str) -> bytes:
     """The statement in `sql/<name>.sql`, for psycopg; without comments and spaces, because it remembers short ones."""
-    bare = " ".join(_COMMENT.sub("", _source(name)).split())
+    bare = _SPACED.sub(r"\1", " ".join(_COMMENT.sub("", _source(name)).split()))
     return _PARAMETER.sub(r"%(\1)s", bare.replace("%", "%%")).encode()
 
 

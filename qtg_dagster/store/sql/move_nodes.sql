@@ -83,16 +83,13 @@ told AS (
     FROM request, jsonb_array_elements(request.callbacks) AS event
     WHERE request.callback_url IS NOT NULL
 ),
+-- Whoever lets go of a serialization key lets the next in line for it begin.
 woken AS (
     SELECT pg_notify('qtg_wake', kind)
-    FROM unnest(CAST(:wake AS text[])) AS kind
-    WHERE EXISTS (SELECT 1 FROM moved)
-),
--- Whoever lets go of a serialization key lets the next in line for it begin.
-next_in_line AS (
-    SELECT pg_notify('qtg_wake', 'dispatch')
-    FROM moved
-    WHERE serialization_key IS NOT NULL AND from_state IN ('READY', 'SUBMITTING', 'UNKNOWN') AND NOT keep_key
+    FROM (SELECT unnest(CAST(:wake AS text[])) AS kind WHERE EXISTS (SELECT 1 FROM moved)
+          UNION
+          SELECT 'dispatch' FROM moved
+          WHERE serialization_key IS NOT NULL AND from_state IN ('READY', 'SUBMITTING', 'UNKNOWN') AND NOT keep_key
+         ) AS kinds
 )
-SELECT (SELECT array_agg(node_id::text) FROM moved) AS moved, (SELECT count(*) FROM woken) AS woken,
-       (SELECT count(*) FROM next_in_line) AS next_in_line
+SELECT (SELECT array_agg(node_id::text) FROM moved) AS moved, (SELECT count(*) FROM woken) AS woken
