@@ -212,7 +212,7 @@ async def _submit(
         )
     else:
         try:
-            async with engine.store.session() as session:
+            async with engine.session_for(executor) as session:
                 result = await executor.submit(context, prepared, session)
         except Exception as error:
             log.exception("submit raised", node=work.claim.node_id)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from qtg_dagster.domain.clock import Clock, SystemClock
 from qtg_dagster.engine.persist import Recorder
 from qtg_dagster.engine.ports import Store
+from qtg_dagster.executors.contract import Executor, UsesSession
 from qtg_dagster.executors.registry import ExecutorRegistry, SignerRegistry
 from qtg_dagster.inventory import Inventory
 from qtg_dagster.settings import Settings
-from qtg_dagster.store.database import Database
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncSession
+
+    from qtg_dagster.store.database import Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +39,8 @@ class Engine:
     def database(self) -> Database:
         """Where people's decisions are written."""
         return self.store.database
+
+    def session_for(self, executor: Executor) -> AbstractAsyncContextManager[AsyncSession | None]:
+        """A session for an executor that keeps something of its own in the store, None for the others."""
+        asks = isinstance(executor, UsesSession) and executor.uses_session
+        return self.store.session() if asks else nullcontext()

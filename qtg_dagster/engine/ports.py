@@ -11,15 +11,17 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Protocol, Self
-
-from sqlalchemy.ext.asyncio import AsyncSession
+from typing import TYPE_CHECKING, Protocol, Self
 
 from qtg_dagster.domain.errors import StaleClaim
 from qtg_dagster.domain.progress import Advance
 from qtg_dagster.domain.work import Claim, Intent, Move, RecoveryArm, Work
 from qtg_dagster.domain.workers import Backlog, Claimant, RunnerIdentity
-from qtg_dagster.store.database import Database
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncSession
+
+    from qtg_dagster.store.database import Database
 
 
 class Runner(Claimant, Protocol):

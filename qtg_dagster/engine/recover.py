@@ -60,7 +60,7 @@ async def _investigate(engine: Engine, work: Work) -> Move:
     try:
         executor = engine.executors.resolve(str(work.node.executor_key))
         context = build_execution_context(work, attempt_no=work.attempt_no)
-        async with engine.store.session() as session:
+        async with engine.session_for(executor) as session:
             result = await executor.recover(context, session)
     except Exception as error:
         log.exception("recover raised", node=work.claim.node_id)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
-
-from sqlalchemy.ext.asyncio import AsyncSession
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from qtg_dagster.domain.contract import (
     ExecutionContext,
@@ -16,13 +14,15 @@ from qtg_dagster.domain.contract import (
     SignRequest,
 )
 
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncSession
+
 
 @runtime_checkable
 class Executor(Protocol):
     """One kind of action on one lane, in six methods.
 
-    `session` is a fresh database session that holds no connection until it is used. An executor that uses it
-    commits or rolls back before it calls its provider: nothing may hold a connection across a provider call.
+    `session` is None, unless the executor asks for one by `uses_session`.
     """
 
     async def preflight(self, context: ExecutionContext) -> ExecutionResult | None:
@@ -68,6 +68,20 @@ class HasSubmitGrace(Protocol):
     @property
     def submit_grace_seconds(self) -> float:
         """Seconds from the intent until a look-up may begin."""
+        ...
+
+
+@runtime_checkable
+class UsesSession(Protocol):
+    """An executor that keeps something of its own in the database.
+
+    Its `session` is a fresh one that holds no connection until it is used. The executor commits or rolls back before
+    it calls its provider: nothing may hold a connection across a provider call.
+    """
+
+    @property
+    def uses_session(self) -> bool:
+        """Whether `submit` and `recover` are to be given a session."""
         ...
 
 

@@ -8,14 +8,16 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
 
-from qtg_dagster.domain.contract import ExecutionResult, ResultStatus
+from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, PreparedAction, ResultStatus
 from qtg_dagster.domain.errors import Conflict, QtgError
 from qtg_dagster.engine.context import idempotency_key
 from qtg_dagster.engine.requests import cancel_movement
 from tests.engine.desk import Desk
 from tests.engine.plans import chain, node, plan_of
-from tests.engine.provider import answer
+from tests.engine.provider import ScriptedExecutor, answer
 
 S = ResultStatus
 
@@ -50,6 +52,31 @@ async def test_no_connection_is_held_while_the_provider_is_called(desk: Desk) ->
     desk.provider.during("observe", "first", look)
     await desk.observe()
     assert (await desk.node())["node_state"] == "COMPLETED"
+
+
+class _Keeper(ScriptedExecutor):
+    """Keeps something of its own in the database."""
+
+    uses_session = True
+    found: list[str]
+
+    async def submit(
+        self, context: ExecutionContext, prepared: PreparedAction, session: object = None
+    ) -> ExecutionResult:
+        assert isinstance(session, AsyncSession)
+        state = text("SELECT node_state FROM qtg.movement_request_nodes WHERE id = CAST(:id AS uuid)")
+        self.found = [str(await session.scalar(state, {"id": context.request_node_id}))]
+        await session.rollback()
+        return await super().submit(context, prepared, session)
+
+
+async def test_an_executor_that_asks_for_a_session_is_given_one(desk: Desk) -> None:
+    keeper = _Keeper(desk.provider)
+    desk.engine.executors.register("exec.local.keeper", keeper)
+    await desk.begin(plan_of(node("first", executor="exec.local.keeper")))
+    await desk.dispatch()
+    assert keeper.found == ["SUBMITTING"]
+    assert (await desk.node())["node_state"] == "SUBMITTED"
 
 
 @pytest.mark.parametrize(

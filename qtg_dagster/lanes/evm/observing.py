@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-
-from sqlalchemy.ext.asyncio import AsyncSession
+from typing import TYPE_CHECKING
 
 from qtg_dagster.domain.canonical import canonical_json
 from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, HealthReport, PreparedAction, ResultStatus
@@ -13,6 +12,9 @@ from qtg_dagster.lanes.evm.answers import LOOK_FAILED, chains_health, look_faile
 from qtg_dagster.lanes.evm.receipts import Receipt, is_canonical
 from qtg_dagster.lanes.evm.rpc import ChainRpc, Chains
 from qtg_dagster.lanes.evm.terms import text
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncSession
 
 
 class ChainObserver(ABC):

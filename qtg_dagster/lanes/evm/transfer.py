@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
-
-from sqlalchemy.ext.asyncio import AsyncSession
+from typing import TYPE_CHECKING, Any
 
 from qtg_dagster.domain.clock import Clock, SystemClock
 from qtg_dagster.domain.contract import (
@@ -30,6 +28,9 @@ from qtg_dagster.lanes.evm.rpc import ChainRpc, Chains
 from qtg_dagster.lanes.evm.sent import SentTransfer
 from qtg_dagster.lanes.evm.terms import TransferTerms
 from qtg_dagster.lanes.evm.transaction import PAYLOAD_FORMAT, UnsignedTransaction
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncSession
 
 PREPARED_FOR = timedelta(minutes=2)
 RECOVER_SOON_SECONDS = 1.0
