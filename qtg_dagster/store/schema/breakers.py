@@ -22,6 +22,8 @@ breakers = Table(
     words("released_by", nullable=True),
     Column("release_per_minute", Integer),
     Column("let_through", BigInteger, nullable=False, server_default=text("0")),
+    # When the next node may be let through: each that is lets the next one wait its turn.
+    timestamp("next_start_at"),
     timestamp("closed_at"),
     words("closed_by", nullable=True),
     words("close_reason", nullable=True),
@@ -30,6 +32,7 @@ breakers = Table(
     not_empty("reason"),
     CheckConstraint("release_per_minute > 0", name="release_per_minute_positive"),
     CheckConstraint("(released_at IS NULL) = (release_per_minute IS NULL)", name="released_at_a_rate"),
+    CheckConstraint("(released_at IS NULL) = (next_start_at IS NULL)", name="released_in_turns"),
     CheckConstraint("(closed_at IS NULL) = (closed_by IS NULL)", name="closed_by_someone"),
     Index(
         "uq_breakers_open",
@@ -41,7 +44,7 @@ breakers = Table(
     Index("ix_breakers_scope", "network_class", "scope", "opened_at"),
 )
 
-#: The starts of the last minute under a release: what is counted before the next one is let through.
+#: Whom a release has let through lately: claims and intents ask for it.
 breaker_starts = Table(
     "breaker_starts",
     metadata,
@@ -50,4 +53,5 @@ breaker_starts = Table(
     Column("request_node_id", UUID(as_uuid=False), nullable=False),
     Column("started_at", timestamp("t").type, nullable=False, server_default=text("clock_timestamp()")),
     Index("ix_breaker_starts_recent", "breaker_id", "started_at"),
+    Index("uq_breaker_starts_node", "breaker_id", "request_node_id", unique=True),
 )

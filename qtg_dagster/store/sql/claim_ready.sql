@@ -1,8 +1,11 @@
 -- Claim up to :batch READY nodes, oldest movement first, one per serialization key; none of a movement in which a
--- node has FAILED: what is in flight there settles, nothing new begins.
+-- node has FAILED: what is in flight there settles, nothing new begins. None that an open breaker holds back.
 -- The unlocked list is a hint; the locked pick repeats every condition. Row locks end with this statement.
 WITH live AS MATERIALIZED (
     SELECT runner_id FROM qtg.live_runners
+),
+standing AS MATERIALIZED (
+    SELECT id, scope, released_at FROM qtg.breakers WHERE network_class = :network_class AND closed_at IS NULL
 ),
 candidates AS (
     SELECT n.id, n.serialization_key, n.request_created_at
@@ -16,6 +19,10 @@ candidates AS (
       AND (n.serialization_key IS NULL OR NOT EXISTS (
             SELECT 1 FROM qtg.movement_request_nodes other
             WHERE other.in_flight_key = n.serialization_key AND other.id <> n.id))
+      AND NOT EXISTS (
+            SELECT 1 FROM standing b
+            WHERE b.scope = ANY (n.scopes) AND (b.released_at IS NULL OR NOT EXISTS (
+                  SELECT 1 FROM qtg.breaker_starts s WHERE s.breaker_id = b.id AND s.request_node_id = n.id)))
     ORDER BY n.request_created_at, n.id
     LIMIT :batch * 2 + 16
 ),
@@ -41,7 +48,8 @@ orphaned AS (
     JOIN qtg.movement_requests r ON r.id = n.request_id
     WHERE n.in_flight_key IS NOT NULL AND n.node_state = 'READY'
       AND (n.runner_id IS NULL OR n.runner_id <> :runner_id AND n.runner_id NOT IN (SELECT runner_id FROM live))
-      AND (r.request_state NOT IN ('APPROVED', 'EXECUTING') OR r.failed_nodes > 0)
+      AND (r.request_state NOT IN ('APPROVED', 'EXECUTING') OR r.failed_nodes > 0
+           OR EXISTS (SELECT 1 FROM standing b WHERE b.scope = ANY (n.scopes) AND b.released_at IS NULL))
       AND n.id NOT IN (SELECT id FROM picked)
     FOR NO KEY UPDATE OF n SKIP LOCKED
 ),

@@ -1,8 +1,9 @@
 -- The write-ahead: READY -> SUBMITTING with all that is needed to repeat or find the action, in one commit of its own.
 -- The movement's row is locked first and judged as it stands then: a cancel, or a sibling's failure, changes that row,
--- so it and an intent exclude each other, whichever came first.
+-- so it and an intent exclude each other, whichever came first. A breaker likewise: who opens one locks its table
+-- against the row locks that are meant here, and so waits for every intent that has not seen it.
 WITH request AS (
-    SELECT id, request_state, callback_url
+    SELECT id, request_state, callback_url, network_class
     FROM qtg.movement_requests
     WHERE id = CAST(:request_id AS uuid) AND request_state IN ('APPROVED', 'EXECUTING') AND failed_nodes = 0
     FOR NO KEY UPDATE
@@ -15,6 +16,15 @@ nonce_held AS (
       AND attempt_no = :attempt_no AND reservation_state = 'RESERVED'
     FOR NO KEY UPDATE
 ),
+held AS (
+    SELECT b.scope
+    FROM request
+    JOIN qtg.movement_request_nodes n ON n.id = CAST(:node_id AS uuid)
+    JOIN qtg.breakers b ON b.network_class = request.network_class AND b.scope = ANY (n.scopes)
+    WHERE b.closed_at IS NULL AND (b.released_at IS NULL OR NOT EXISTS (
+              SELECT 1 FROM qtg.breaker_starts s WHERE s.breaker_id = b.id AND s.request_node_id = n.id))
+    FOR KEY SHARE OF b
+),
 moved AS (
     UPDATE qtg.movement_request_nodes n
     SET node_state = 'SUBMITTING', attempt_no = :attempt_no, started_at = coalesce(n.started_at, now()),
@@ -24,6 +34,7 @@ moved AS (
     WHERE n.id = CAST(:node_id AS uuid) AND n.request_id = request.id AND n.node_state = 'READY'
       AND n.runner_id = :runner_id AND n.claim_epoch = :claim_epoch
       AND (CAST(:nonce AS bigint) IS NULL OR EXISTS (SELECT 1 FROM nonce_held))
+      AND NOT EXISTS (SELECT 1 FROM held)
     RETURNING n.id
 ),
 attempt AS (
@@ -58,5 +69,5 @@ told AS (
     FROM begun
     WHERE callback_url IS NOT NULL
 )
-SELECT (SELECT count(*) FROM moved) AS moved,
+SELECT (SELECT count(*) FROM moved) AS moved, (SELECT min(scope) FROM held) AS held_by,
        CAST(:nonce AS bigint) IS NULL OR EXISTS (SELECT 1 FROM nonce_held) AS nonce_held
