@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeAlias
 
 import psycopg
+from psycopg.rows import dict_row
 from sqlalchemy import event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
@@ -14,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, c
 
 from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.store.migrate import sqlalchemy_url
-from qtg_dagster.store.pool import Connection, ConnectionPool, server_is_there
+from qtg_dagster.store.pool import PLAN_ONCE, Connection, ConnectionPool, server_is_there
 
 #: What a statement can be run on: a transaction of ours, or the caller's own session.
 Transaction: TypeAlias = AsyncConnection | AsyncSession
@@ -36,8 +37,11 @@ class Database:
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=10,
-            connect_args={"application_name": "qtg"},
+            # Few connections, used again and again: each prepares and plans a statement once.
+            pool_use_lifo=True,
+            connect_args={"application_name": "qtg", "prepare_threshold": 0},
         )
+        event.listen(self._engine.sync_engine, "connect", _plan_once)
         event.listen(self._engine.sync_engine, "checkout", _refuse_dead_connection)
 
     @asynccontextmanager
@@ -85,6 +89,26 @@ class Database:
         """Close all that is not in use."""
         await self._pool.close()
         await self._engine.dispose()
+
+
+async def read_rows(
+    transaction: Transaction, statements: Sequence[bytes], bound: Mapping[str, Any]
+) -> list[dict[str, Any] | None]:
+    """The first row of each statement, all sent at once and run in their order on the transaction's connection."""
+    connection = await transaction.connection() if isinstance(transaction, AsyncSession) else transaction
+    driver: psycopg.AsyncConnection[Any] = (await connection.get_raw_connection()).driver_connection  # type: ignore[assignment]
+    async with driver.pipeline():
+        cursors = [driver.cursor(row_factory=dict_row) for _ in statements]
+        for cursor, sql in zip(cursors, statements, strict=True):
+            await cursor.execute(sql, bound)
+        return [await cursor.fetchone() for cursor in cursors]
+
+
+def _plan_once(connection: Any, _record: object) -> None:
+    cursor = connection.cursor()
+    cursor.execute(PLAN_ONCE)
+    cursor.close()
+    connection.commit()
 
 
 def _refuse_dead_connection(connection: Any, _record: object, _proxy: object) -> None:

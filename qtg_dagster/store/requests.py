@@ -20,9 +20,9 @@ from qtg_dagster.domain.states import (
     RequestState,
     check_request_move,
 )
-from qtg_dagster.store.database import Transaction
-from qtg_dagster.store.statements import as_json, statement
-from qtg_dagster.store.templates import StoredPlan, read_plan
+from qtg_dagster.store.database import Transaction, read_rows
+from qtg_dagster.store.statements import as_json, native, statement
+from qtg_dagster.store.templates import StoredPlan, stored_plan
 
 _SERIALIZATION_FAILURE = "40001"
 UNSEEN = (
@@ -30,14 +30,6 @@ UNSEEN = (
     "roll back and create again"
 )
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_READ = """
-    SELECT r.id::text AS request_id, r.network_class, r.request_state, r.intent, r.input_params, r.resolved_bindings,
-           r.compiled_plan_hash, r.approval_digest, r.expires_at, r.expires_at <= now() AS expired, r.callback_url,
-           r.requested_by, r.plan_version_id
-    FROM qtg.movement_requests r
-    WHERE r.id = CAST(:request_id AS uuid) AND r.network_class = :network_class
-"""
-_LOCK = _READ + "    FOR NO KEY UPDATE OF r"
 _SET_STATE = text("""
     UPDATE qtg.movement_requests
     SET request_state = :state,
@@ -156,47 +148,42 @@ async def insert_request(transaction: Transaction, new: NewRequest) -> InsertedR
 
 async def lock_request(transaction: Transaction, request_id: str, network_class: str) -> LockedRequest:
     """Lock a movement and read it; raises `NotFound`."""
-    return await _read(transaction, _LOCK, request_id, network_class)
+    return await _read(transaction, native("read_request") + b" FOR NO KEY UPDATE", request_id, network_class)
 
 
 async def read_request(transaction: Transaction, request_id: str, network_class: str) -> LockedRequest:
     """The same without the lock, to be shown: nothing may be decided on it. Raises `NotFound`."""
-    return await _read(transaction, _READ, request_id, network_class)
+    return await _read(transaction, native("read_request"), request_id, network_class)
 
 
-async def _read(transaction: Transaction, sql: str, request_id: str, network_class: str) -> LockedRequest:
-    row = None
+async def _read(transaction: Transaction, sql: bytes, request_id: str, network_class: str) -> LockedRequest:
+    row, standing, plan = None, None, None
     if _UUID.fullmatch(request_id):
-        which = {"request_id": request_id, "network_class": network_class}
-        row = (await transaction.execute(text(sql), which)).one_or_none()
-    if row is None:
+        which = {"request_id": request_id, "network_class": network_class, "template_key": None, "version": None}
+        # Statements of their own: the one that waited for the lock does not see what was committed meanwhile.
+        row, standing, plan = await read_rows(transaction, (sql, native("read_standing"), native("find_plan")), which)
+    if row is None or standing is None or plan is None:
         raise NotFound(f"there is no movement request {request_id!r} in network class {network_class}")
-    bound = {
-        "request_id": row.request_id,
-        "network_class": network_class,
-        "bound_keys": sorted(set(row.resolved_bindings.values())),
-    }
-    found = (await transaction.execute(statement("read_standing"), bound)).one()
     open_attempts: dict[str, list[tuple[int, str]]] = {}
-    for node_key, attempt_no, outcome in found.open_attempts or ():
+    for node_key, attempt_no, outcome in standing["open_attempts"] or ():
         open_attempts.setdefault(node_key, []).append((attempt_no, outcome))
     return LockedRequest(
-        request_id=row.request_id,
-        network_class=row.network_class,
-        request_state=RequestState(row.request_state),
-        intent=row.intent,
-        input_params=row.input_params,
-        resolved_bindings=row.resolved_bindings,
-        compiled_plan_hash=row.compiled_plan_hash,
-        approval_digest=row.approval_digest,
-        expires_at=row.expires_at,
-        expired=bool(row.expired),
-        callback_url=row.callback_url,
-        requested_by=row.requested_by,
-        stored=await read_plan(transaction, row.plan_version_id),
-        node_states={key: NodeState(state) for key, state in found.node_states.items()},
+        request_id=row["request_id"],
+        network_class=row["network_class"],
+        request_state=RequestState(row["request_state"]),
+        intent=row["intent"],
+        input_params=row["input_params"],
+        resolved_bindings=row["resolved_bindings"],
+        compiled_plan_hash=row["compiled_plan_hash"],
+        approval_digest=row["approval_digest"],
+        expires_at=row["expires_at"],
+        expired=bool(row["expired"]),
+        callback_url=row["callback_url"],
+        requested_by=row["requested_by"],
+        stored=stored_plan(plan),
+        node_states={key: NodeState(state) for key, state in standing["node_states"].items()},
         open_attempts=open_attempts,
-        down=tuple(found.down or ()),
+        down=tuple(standing["down"] or ()),
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from sqlalchemy import func, insert, select, text
 
-from qtg_dagster.domain.errors import InvalidInput, NotFound
+from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import Plan, graph_hash
 from qtg_dagster.store.database import Transaction
 from qtg_dagster.store.schema.plans import (
@@ -47,29 +49,14 @@ def parse_plan(document: str) -> Plan:
 
 async def find_plan(transaction: Transaction, template_key: str, version: int | None = None) -> StoredPlan | None:
     """The given version of a template, or its newest; None when there is none in use."""
-    return await _find(transaction, template_key=template_key, version=version)
+    asked = {"template_key": template_key, "version": version, "request_id": None}
+    row = (await transaction.execute(statement("find_plan"), asked)).mappings().one_or_none()
+    return None if row is None else stored_plan(row)
 
 
-async def read_plan(transaction: Transaction, plan_version_id: int) -> StoredPlan:
-    """A version that something was made from, also when it is retired by now; raises `NotFound`."""
-    found = await _find(transaction, plan_version_id=plan_version_id)
-    if found is None:
-        raise NotFound(f"plan version {plan_version_id} does not exist")
-    return found
-
-
-async def _find(
-    transaction: Transaction,
-    *,
-    template_key: str | None = None,
-    version: int | None = None,
-    plan_version_id: int | None = None,
-) -> StoredPlan | None:
-    asked = {"template_key": template_key, "version": version, "plan_version_id": plan_version_id}
-    row = (await transaction.execute(statement("find_plan"), asked)).one_or_none()
-    if row is None:
-        return None
-    return StoredPlan(row.plan_version_id, row.version, parse_plan(row.plan), json.loads(row.node_ids))
+def stored_plan(row: Mapping[str, Any]) -> StoredPlan:
+    """The plan of a row of `find_plan.sql`."""
+    return StoredPlan(row["plan_version_id"], row["version"], parse_plan(row["plan"]), json.loads(row["node_ids"]))
 
 
 async def require_plan(transaction: Transaction, template_key: str, version: int | None = None) -> StoredPlan:

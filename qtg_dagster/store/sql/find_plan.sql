@@ -1,4 +1,4 @@
--- One plan version as a document: the one asked for, or the newest in use of a template. The text is the same as long
+-- One plan version as a document: that of a movement, or the one asked for or newest in use of a template. The text is the same as long
 -- as the rows are, so who reads it need not parse it twice.
 SELECT v.id AS plan_version_id, v.version, t.template_key,
        (SELECT jsonb_object_agg(p.node_key, p.id)
@@ -17,7 +17,7 @@ SELECT v.id AS plan_version_id, v.version, t.template_key,
        )::text AS plan
 FROM qtg.movement_plan_versions v
 JOIN qtg.movement_templates t ON t.id = v.template_id
-WHERE (v.id = CAST(:plan_version_id AS bigint)
+WHERE (v.id = (SELECT plan_version_id FROM qtg.movement_requests WHERE id = CAST(:request_id AS uuid))
        OR t.template_key = CAST(:template_key AS text) AND v.retired_at IS NULL
           AND (CAST(:version AS integer) IS NULL OR v.version = CAST(:version AS integer)))
 ORDER BY v.version DESC

@@ -2,16 +2,18 @@
 -- the one that waited for the lock does not see what was committed meanwhile.
 SELECT (SELECT jsonb_object_agg(n.node_key, n.node_state)
         FROM qtg.movement_request_nodes n
-        WHERE n.request_id = CAST(:request_id AS uuid)) AS node_states,
+        WHERE n.request_id = r.id) AS node_states,
        (SELECT jsonb_agg(jsonb_build_array(n.node_key, a.attempt_no, coalesce(a.outcome, 'not known'))
                          ORDER BY a.attempt_no)
         FROM qtg.movement_node_attempts a
         JOIN qtg.movement_request_nodes n ON n.id = a.request_node_id
-        WHERE n.request_id = CAST(:request_id AS uuid)
+        WHERE n.request_id = r.id
           AND coalesce(a.outcome, '') NOT IN ('NOT_SENT', 'REJECTED', 'FAILED')) AS open_attempts,
        (SELECT array_agg(entry.key ORDER BY entry.key)
         FROM (SELECT executor_key AS key, network_class, health_state FROM qtg.executor_registry
               UNION ALL
               SELECT signer_key, network_class, health_state FROM qtg.signer_registry) AS entry
-        WHERE entry.network_class = :network_class AND entry.health_state = 'down'
-          AND entry.key = ANY (CAST(:bound_keys AS text[]))) AS down
+        WHERE entry.network_class = r.network_class AND entry.health_state = 'down'
+          AND entry.key IN (SELECT value FROM jsonb_each_text(r.resolved_bindings))) AS down
+FROM qtg.movement_requests r
+WHERE r.id = CAST(:request_id AS uuid)
