@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psycopg
 from psycopg.rows import dict_row
+from sqlalchemy.exc import SQLAlchemyError
 
 from qtg_dagster.composition import Platform
 from qtg_dagster.domain.errors import Conflict
-from qtg_dagster.engine.interventions import resume_movement
+from qtg_dagster.engine.interventions import resume_movement, retry_node
 from qtg_dagster.engine.orders import MovementOrder
 from qtg_dagster.engine.requests import approve_movement, create_movement, publish_template
 from tests.crash.boundaries import Lane
@@ -30,16 +31,17 @@ from tests.recycling import wipe
 Row = dict[str, Any]
 #: The lane's own rule leaves it to a person: not on the venue's record, which alone proves nothing.
 WAITS_FOR_A_PERSON = ("NOT_ON_RECORD_YET", "NOT_ON_RECORD")
+#: The database is away; who asked asks again.
+AWAY = (SQLAlchemyError, psycopg.Error, OSError)
 
 _OPEN = """
     SELECT n.id::text AS id, n.node_key, n.node_state, n.error_code, r.request_state, n.request_id::text AS request_id
     FROM qtg.movement_request_nodes n JOIN qtg.movement_requests r ON r.id = n.request_id
-    WHERE n.node_state IN ('SUBMITTING', 'SUBMITTED', 'OBSERVING', 'UNKNOWN')
+    WHERE n.node_state IN ('SUBMITTING', 'SUBMITTED', 'OBSERVING', 'UNKNOWN', 'FAILED')
        OR (n.node_state IN ('READY', 'BLOCKED') AND r.request_state IN ('APPROVED', 'EXECUTING', 'PENDING_APPROVAL')
            AND NOT EXISTS (SELECT 1 FROM qtg.movement_request_nodes stuck
                            WHERE stuck.request_id = n.request_id
-                             AND (stuck.node_state = 'FAILED'
-                                  OR (stuck.node_state = 'UNKNOWN' AND stuck.error_code = ANY (%s)))))
+                             AND stuck.node_state = 'UNKNOWN' AND stuck.error_code = ANY (%s)))
 """
 
 
@@ -155,18 +157,25 @@ class Bench:
         return keys
 
     async def open_nodes(self, lane: Lane | None) -> list[Row]:
-        """Nodes that are not at rest yet; an operator resumes what asked for one in the meantime."""
+        """Nodes that are not at rest yet; an operator sees to those that ask for one in the meantime."""
         found = await self.rows(_OPEN, list(WAITS_FOR_A_PERSON))
-        for request_id in {r["request_id"] for r in found if r["request_state"] == "MANUAL_INTERVENTION"}:
-            try:
-                await resume_movement(self.platform.engine, request_id, actor="lin", reason="look again")
-            except Conflict:
-                continue
+        await self._operate(found)
         resting = [r for r in found if r["node_state"] == "UNKNOWN" and r["error_code"] in WAITS_FOR_A_PERSON]
         if resting and len(resting) == len(found):
             keys, moved = await self.keys(), {effect.key for effect in await self.effects(lane)}
             return [row for row in resting if keys.get(row["id"], set()) & moved]
         return found
+
+    async def _operate(self, found: list[Row]) -> None:
+        """What is FAILED is done again, what stopped goes on: nothing may stay unmoved, and nothing move again."""
+        engine = self.platform.engine
+        for row in found:
+            if row["node_state"] == "FAILED":
+                with suppress(Conflict, *AWAY):
+                    await retry_node(engine, row["request_id"], row["node_key"], actor="lin", reason="never left")
+        for request_id in {r["request_id"] for r in found if r["request_state"] == "MANUAL_INTERVENTION"}:
+            with suppress(Conflict, *AWAY):
+                await resume_movement(engine, request_id, actor="lin", reason="look again")
 
     async def until(self, condition: Callable[[], Awaitable[bool]], what: str, seconds: float) -> None:
         """Wait for a condition; a violation when it does not come."""

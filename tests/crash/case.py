@@ -7,16 +7,16 @@ import contextlib
 import random
 import signal
 import time
-from dataclasses import dataclass, field
 
 from qtg_dagster.faults import FaultAction, FaultPoint
 from tests.crash import losing
 from tests.crash.bench import Bench
 from tests.crash.boundaries import WORLD_LANES, Cell, Lane
 from tests.crash.nursery import Worker
-from tests.crash.oracles import judge
+from tests.crash.outcome import Outcome, judged
 from tests.crash.provider.executor import set_modes
 from tests.crash.provider.server import Mode
+from tests.crash.sessions import end_sessions, held_by, sessions, until_still, until_stopped
 from tests.crash.spec import Role
 
 P = FaultPoint
@@ -28,23 +28,6 @@ _REACH_SECONDS = 20.0
 _REST_SECONDS = 15.0
 
 
-@dataclass
-class Outcome:
-    """What a case brought."""
-
-    cell: Cell
-    seed: int
-    hits: int = 0
-    kills: int = 0
-    once: int = 0
-    twice: int = 0
-    never: int = 0
-    restarts: list[float] = field(default_factory=list)
-    violations: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-
-
 class Case:
     """Runs one cell once on a bench."""
 
@@ -52,27 +35,20 @@ class Case:
         self._bench = bench
         self._cell = cell
         self._random = random.Random(f"{cell}:{seed}")  # noqa: S311 - a seed replays a case
-        self._kills = kills
+        # Each death takes a window of the cycle for good, and one must be left.
+        self._kills = min(kills, 2) if cell.point is P.CYCLE_INSERT else kills
         self._workers: list[Worker] = []
         self.outcome = Outcome(cell, seed)
 
     async def run(self) -> Outcome:
         """All of it; whatever goes wrong is a violation of this case."""
-        started = time.monotonic()
         try:
-            await self._bench.begin(with_world=self._cell.lane in WORLD_LANES)
-            await self._play()
-            verdict = await judge(self._bench, self._cell.lane)
-            self.outcome.violations += verdict.violations
-            self.outcome.once, self.outcome.twice, self.outcome.never = verdict.once, verdict.twice, verdict.never
-            if not self.outcome.hits:
-                self.outcome.violations.append("the boundary was never reached")
-        except TimeoutError as late:
-            self.outcome.violations.append(f"liveness: {late}")
+            async with judged(self._bench, self.outcome, self._cell.lane):
+                await self._bench.begin(with_world=self._cell.lane in WORLD_LANES)
+                await self._play()
         finally:
             for worker in self._workers:
                 await worker.kill()
-        self.outcome.seconds = time.monotonic() - started
         return self.outcome
 
     async def _play(self) -> None:
@@ -141,7 +117,9 @@ class Case:
     # -- what happens
 
     async def _kill_again_and_again(self, role: Role) -> None:
-        for _ in range(self._kills):
+        for number in range(self._kills):
+            if number:
+                await self._bench.order(self._cell.lane, approved=self._cell.point is not P.APPROVE)
             before = len(self._bench.marks())
             worker = await self.hatch(role, fault=self.fault)
             await self._until_dead_or_at_rest(worker)
@@ -165,12 +143,7 @@ class Case:
         """A boundary after a claim was passed with a claim in hand: the dead one still stands on a node."""
         if self._cell.point not in _CLAIMING:
             return
-        held = await self._bench.rows(
-            "SELECT count(*) AS many FROM qtg.movement_request_nodes n JOIN qtg.runners u ON u.id = n.runner_id "
-            "WHERE u.pid = %s",
-            worker.pid,
-        )
-        if not held[0]["many"]:
+        if not await held_by(self._bench, worker):
             self.outcome.hits -= 1
             self.outcome.violations.append(f"{self._cell.point} acted without a claim")
 
@@ -193,19 +166,17 @@ class Case:
 
     async def _hang(self, role: Role) -> None:
         """Somebody hangs and keeps his lock: nobody takes what is his, and everybody else goes on."""
-        before = await self._backends()
+        before = await sessions(self._bench)
         hung = await self.hatch(role, fault=self.fault)
-        try:
-            await asyncio.wait_for(hung.stopped.wait(), _REACH_SECONDS)
-        except TimeoutError:
-            raise TimeoutError(f"{self.fault} was not reached") from None
+        await until_stopped(hung, self.fault, _REACH_SECONDS)
         self.outcome.hits += 1
         await self._claims_were_real(hung)
-        his = await self._backends() - before
-        held = await self._held_by(hung)
+        his = await sessions(self._bench) - before
+        await until_still(self._bench, his)
+        held = await held_by(self._bench, hung)
         rival = await self.hatch_rival()
         await self.others_go_on()
-        if await self._held_by(hung) != held:
+        if await held_by(self._bench, hung) != held:
             self.outcome.violations.append("O5: a node was taken from a runner that lives")
         if self._random.random() < 0.5 or self._cell.point is P.CYCLE_INSERT:
             await hung.kill()
@@ -236,7 +207,7 @@ class Case:
 
     async def _wake_too_late(self, hung: Worker, his: set[int], held: dict[str, int]) -> None:
         """His sessions die while he sleeps; others take over; then he wakes and finds that it is too late."""
-        await self._bench.rows("SELECT pg_terminate_backend(pid, 5000) FROM unnest(%s::int[]) AS pid", list(his))
+        await end_sessions(self._bench, his)
         if held:
             await self._bench.until_quiet(self._cell.lane, _REST_SECONDS)
         hung.signal(signal.SIGCONT)
@@ -260,21 +231,6 @@ class Case:
             await self._bench.until(noticed, "the woken worker notices nothing", 10)
         await hung.kill()
         self.outcome.kills += 1
-
-    async def _backends(self) -> set[int]:
-        found = await self._bench.rows(
-            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
-        )
-        return {row["pid"] for row in found}
-
-    async def _held_by(self, worker: Worker) -> dict[str, int]:
-        """Node id -> claim epoch of what a worker holds."""
-        found = await self._bench.rows(
-            "SELECT n.id::text AS id, n.claim_epoch FROM qtg.movement_request_nodes n "
-            "JOIN qtg.runners u ON u.id = n.runner_id WHERE u.pid = %s",
-            worker.pid,
-        )
-        return {row["id"]: row["claim_epoch"] for row in found}
 
     async def _release_a_nonce(self) -> None:
         """A nonce was reserved for what is called off; whoever gives it back is killed, fails or hangs."""

@@ -11,69 +11,71 @@ import click
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.faults import FaultAction, FaultPoint
 from tests.crash.boundaries import Cell, Lane, all_cells
-from tests.crash.case import Outcome
-from tests.crash.matrix import run_cells
+from tests.crash.disturbances import Disturbance
+from tests.crash.matrix import run_cases
+from tests.crash.outcome import Outcome
 from tests.crash.report import figures, summary, table, write
 from tests.crash.soak import soak
 
 
-def chosen_cells(lanes: tuple[str, ...], boundaries: tuple[str, ...], actions: tuple[str, ...]) -> tuple[Cell, ...]:
-    """The applicable cells of a choice; raises `InvalidInput` for unknown names and an empty choice."""
+def chosen_cases(
+    lanes: tuple[str, ...], boundaries: tuple[str, ...], actions: tuple[str, ...], disturbances: tuple[str, ...]
+) -> tuple[Cell | Disturbance, ...]:
+    """The cases of a choice, everything without one; raises `InvalidInput` for unknown names and an empty choice."""
     for option, given, known in (
         ("--lane", lanes, list(Lane)),
         ("--boundary", boundaries, list(FaultPoint)),
         ("--action", actions, list(FaultAction)),
+        ("--disturbance", disturbances, list(Disturbance)),
     ):
         for name in given:
             if name not in known:
                 raise InvalidInput(option, f"{name!r} is not known", f"Use one of {', '.join(known)}.")
-    cells = tuple(
+    of_cells = bool(lanes or boundaries or actions)
+    chosen: list[Cell | Disturbance] = [
+        each for each in Disturbance if each in disturbances or not (disturbances or of_cells)
+    ]
+    chosen += [
         cell
         for cell in all_cells()
-        if (not lanes or cell.lane in lanes)
+        if (of_cells or not disturbances)
+        and (not lanes or cell.lane in lanes)
         and (not boundaries or cell.point in boundaries)
         and (not actions or cell.action in actions)
-    )
-    if not cells:
+    ]
+    if not chosen:
         raise InvalidInput("--boundary", "does not concern the lanes that were chosen", "Choose another.")
-    return cells
+    return tuple(chosen)
 
 
-def run_crash(
-    passes: int,
-    kills: int,
-    lanes: tuple[str, ...],
-    boundaries: tuple[str, ...],
-    actions: tuple[str, ...],
-    seed: int,
-    file: Path,
-) -> bool:
-    """Run the cells and print; True when nothing is wrong and every cell was hit."""
-    cells = chosen_cells(lanes, boundaries, actions)
-    all_cases = passes * len(cells)
+def run_crash(cases: tuple[Cell | Disturbance, ...], passes: int, kills: int, seed: int, file: Path) -> bool:
+    """Run the cases and print; True when nothing is wrong, everything was hit and every bar is met."""
+    all_cases = passes * len(cases)
     ended = 0
 
     def tell(outcome: Outcome) -> None:
         nonlocal ended
         ended += 1
         for what in outcome.violations:
-            cell = outcome.cell
-            click.echo(f"VIOLATION {cell} seed {outcome.seed}: {what}")
-            click.echo(
-                f"  replay: ./qtg crash --lane {cell.lane} --boundary {cell.point} --action {cell.action} "
-                f"--seed {outcome.seed} --kills {kills}"
-            )
+            click.echo(f"VIOLATION {outcome.case} seed {outcome.seed}: {what}")
+            click.echo(f"  replay: ./qtg crash {_choice(outcome.case)} --seed {outcome.seed} --kills {kills}")
         if ended % 20 == 0 or ended == all_cases:
             click.echo(f"{ended} of {all_cases} cases")
 
     _clean_up_when_terminated()
-    outcomes = asyncio.run(run_cells(cells, passes=passes, seed=seed, kills=kills, tell=tell))
-    found = figures(outcomes, cells)
+    outcomes = asyncio.run(run_cases(cases, passes=passes, seed=seed, kills=kills, tell=tell))
+    found = figures(outcomes, cases)
     write(found, file)
     click.echo(table(found))
     click.echo(summary(found))
     click.echo(f"figures: {file}")
-    return not found["violations"] and found["cells_hit"] == found["cells"]
+    return not found["misses"]
+
+
+def _choice(case: Cell | Disturbance) -> str:
+    if isinstance(case, Cell):
+        return f"--lane {case.lane} --boundary {case.point} --action {case.action}"
+    return f"--disturbance {case}"
 
 
 def run_soak(minutes: float, seed: int, sandbox: bool, file: Path) -> bool:

@@ -1,49 +1,48 @@
-"""All cells, so many benches at a time."""
+"""All cells and disturbances, on several stages at a time: nothing is shared between them, so a server may go."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
 
 from tests.crash.bench import Bench, open_bench
-from tests.crash.boundaries import WORLD_LANES, Cell
-from tests.crash.case import Case, Outcome
+from tests.crash.boundaries import WORLD_LANES, Cell, Lane
+from tests.crash.case import Case
+from tests.crash.disturbances import Disturbance, disturb
+from tests.crash.outcome import Outcome, judged
 from tests.crash.stage import open_stage
 
-_BENCHES = 2
+_STAGES = 2
 
 
-async def run_cells(
-    cells: Sequence[Cell], *, passes: int, seed: int, kills: int, tell: Callable[[Outcome], None]
+async def run_cases(
+    cases: Sequence[Cell | Disturbance], *, passes: int, seed: int, kills: int, tell: Callable[[Outcome], None]
 ) -> list[Outcome]:
-    """Run every cell `passes` times; `tell` hears of each as it ends."""
-    waiting = [(cell, seed + number) for number in range(passes) for cell in cells]
+    """Run every case `passes` times; `tell` hears of each as it ends."""
+    waiting = deque((case, seed + number) for number in range(passes) for case in cases)
+    with_world = any(isinstance(case, Cell) and case.lane in WORLD_LANES for case in cases)
     outcomes: list[Outcome] = []
-    world_is_free = asyncio.Lock()
 
-    async def work(bench: Bench) -> None:
-        while waiting:
-            place = next((n for n, (cell, _) in enumerate(waiting) if _may_start(cell, world_is_free)), None)
-            if place is None:
-                await asyncio.sleep(0.05)
-                continue
-            cell, number = waiting.pop(place)
-            case = Case(bench, cell, number, kills)
-            if cell.lane in WORLD_LANES:
-                async with world_is_free:
-                    outcome = await case.run()
-            else:
-                outcome = await case.run()
-            outcomes.append(outcome)
-            tell(outcome)
+    async def work() -> None:
+        async with open_stage(with_world=with_world) as stage, open_bench(stage, 0) as bench:
+            while waiting:
+                case, number = waiting.popleft()
+                outcomes.append(await run_case(bench, case, number, kills))
+                tell(outcomes[-1])
 
-    with_world = any(cell.lane in WORLD_LANES for cell in cells)
-    async with open_stage(with_world=with_world) as stage, AsyncExitStack() as stack:
-        benches = [await stack.enter_async_context(open_bench(stage, number)) for number in range(_BENCHES)]
-        await asyncio.gather(*(work(bench) for bench in benches))
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(_STAGES, len(waiting))):
+            group.create_task(work())
     return outcomes
 
 
-def _may_start(cell: Cell, world_is_free: asyncio.Lock) -> bool:
-    return cell.lane not in WORLD_LANES or not world_is_free.locked()
+async def run_case(bench: Bench, case: Cell | Disturbance, seed: int, kills: int) -> Outcome:
+    """One case on an empty bench."""
+    if isinstance(case, Cell):
+        return await Case(bench, case, seed, kills).run()
+    outcome = Outcome(case, seed)
+    async with judged(bench, outcome, Lane.BANK):
+        await bench.begin(with_world=False)
+        await disturb(bench, case, outcome)
+    return outcome

@@ -1,16 +1,20 @@
 """Judging a finished case by what the providers have on record, against the database. O1-O12 of the programme.
 
 O6's receiver and O9 (the audit chain) come with the parts that they judge.
+Money that did not move is accounted for too: it waits for a person by name, was called off, or has been lost.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
+from qtg_dagster.composition import Platform
 from qtg_dagster.domain.states import INITIAL_NODE_STATE, NODE_MOVES, NodeState
-from tests.crash.bench import WAITS_FOR_A_PERSON, Bench
+from qtg_dagster.store.ledger import LedgerReport, verify_ledger
+from tests.crash.bench import AWAY, WAITS_FOR_A_PERSON, Bench
 from tests.crash.boundaries import Lane
 from tests.crash.provider.executor import CANARY, LOOKS_NEEDED
 from tests.crash.world import Effect
@@ -33,6 +37,8 @@ _NODES = """
     LEFT JOIN qtg.movement_node_steps e ON e.id = n.evidence_step_id
     ORDER BY n.request_created_at, n.id
 """
+#: Of the one asset that the cases move.
+_DECIMALS = 6
 _ENDED = ("COMPLETED", "FAILED", "CANCELLED", "REJECTED", "EXPIRED", "MANUAL_INTERVENTION")
 
 
@@ -41,7 +47,8 @@ class Verdict:
 
     def __init__(self) -> None:
         self.violations: list[str] = []
-        self.once = self.twice = self.never = 0
+        self.waiting: set[str] = set()
+        self.once = self.twice = self.never = self.with_people = self.called_off = 0
 
     def demand(self, holds: bool, oracle: str, words: str) -> None:
         if not holds:
@@ -52,8 +59,10 @@ async def judge(bench: Bench, lane: Lane | None) -> Verdict:
     """All oracles over one finished case; no lane means that all of them moved."""
     verdict = Verdict()
     nodes = await bench.rows(_NODES)
+    verdict.waiting = {n["request_id"] for n in nodes if _waits_for_a_person(n)}
     effects, keys = await bench.effects(lane), await bench.keys()
     _effects(verdict, nodes, effects, keys)
+    await _ledger(verdict, bench, nodes, effects)
     _journal(verdict, nodes)
     _rest(verdict, nodes)
     await _nonces(verdict, bench, lane)
@@ -62,6 +71,10 @@ async def judge(bench: Bench, lane: Lane | None) -> Verdict:
     await _secrets(verdict, bench)
     await _cycles(verdict, bench)
     return verdict
+
+
+def _waits_for_a_person(node: Row) -> bool:
+    return node["node_state"] == NodeState.UNKNOWN and node["error_code"] in WAITS_FOR_A_PERSON
 
 
 def _effects(verdict: Verdict, nodes: list[Row], effects: list[Effect], keys: dict[str, set[str]]) -> None:
@@ -79,8 +92,9 @@ def _effects(verdict: Verdict, nodes: list[Row], effects: list[Effect], keys: di
         times, state = sum(count[key] for key in mine), node["node_state"]
         verdict.twice += times > 1
         verdict.once += times == 1
-        verdict.never += times == 0
         name = f"{node['node_key']} of {node['request_id']}"
+        if times == 0:
+            _not_moved(verdict, node, name)
         verdict.demand(times <= 1, "O1", f"{name} moved {times} times")
         if state == NodeState.COMPLETED:
             verdict.demand(times == 1, "O1", f"{name} is COMPLETED and moved {times} times")
@@ -90,8 +104,49 @@ def _effects(verdict: Verdict, nodes: list[Row], effects: list[Effect], keys: di
         approved = Decimal(node["input_params"]["amount"])
         wrong = [str(amounts[key]) for key in mine if key in amounts and amounts[key] != approved]
         verdict.demand(not wrong, "O8", f"{name} moved {wrong}, approved were {approved}")
-    moved = sum((Decimal(effect.amount) for effect in effects), Decimal(0))
+    moved = _sum(effects)
     verdict.demand(moved == completed, "O2", f"{moved} moved, {completed} are COMPLETED")
+
+
+def _not_moved(verdict: Verdict, node: Row, name: str) -> None:
+    """Whatever FAILED was done again: what has not moved was called off, or waits for a person, or is lost."""
+    if node["node_state"] == NodeState.CANCELLED:
+        verdict.called_off += 1
+    elif node["request_id"] in verdict.waiting:
+        verdict.with_people += 1
+    else:
+        verdict.never += 1
+        verdict.demand(False, "O1", f"{name} is {node['node_state']} and never moved")
+
+
+async def _ledger(verdict: Verdict, bench: Bench, nodes: list[Row], effects: list[Effect]) -> None:
+    """O2: every line adds up with every node, and what left and was not given back is what the providers moved."""
+    report = await _verified(bench.platform)
+    verdict.demand(not report.unbalanced, "O2", f"the ledger does not add up in {report.unbalanced}")
+    for finding in report.findings:
+        wrong = finding.wrong or finding.check == "not in the ledger"
+        verdict.demand(not wrong, "O2", f"ledger: {finding.node_key} of {finding.request_id}: {finding.check}")
+    lines = await bench.rows(
+        "SELECT coalesce(sum(CASE entry_kind WHEN 'departure' THEN base_units ELSE -base_units END), 0) AS units "
+        "FROM qtg.ledger_lines WHERE entry_kind IN ('departure', 'return')"
+    )
+    uncertain = [node for node in nodes if node["node_kind"] == "action" and node["node_state"] == NodeState.UNKNOWN]
+    expected = _sum(effects) + sum((Decimal(node["input_params"]["amount"]) for node in uncertain), Decimal(0))
+    left = Decimal(lines[0]["units"]) / 10**_DECIMALS
+    verdict.demand(left == expected, "O2", f"the ledger says that {left} left, the providers say {expected}")
+
+
+async def _verified(platform: Platform) -> LedgerReport:
+    """The ledger's own check; a pooled connection may still be one to a server that has gone since."""
+    for _ in range(3):
+        with suppress(*AWAY):
+            async with platform.database.transaction() as transaction:
+                return await verify_ledger(transaction, platform.settings.network_class)
+    raise AssertionError("the ledger cannot be read")
+
+
+def _sum(effects: list[Effect]) -> Decimal:
+    return sum((Decimal(effect.amount) for effect in effects), Decimal(0))
 
 
 def _journal(verdict: Verdict, nodes: list[Row]) -> None:
@@ -119,9 +174,8 @@ def _rest(verdict: Verdict, nodes: list[Row]) -> None:
         name = f"{node['node_key']} {node['node_state']}"
         verdict.demand(not node["held_by_the_dead"], "O5", f"{name} is held by a dead runner")
         verdict.demand(node["node_state"] not in ("SUBMITTING", "SUBMITTED", "OBSERVING"), "O5", f"{name} at rest")
-    waiting = {n["request_id"] for n in nodes if n["error_code"] in WAITS_FOR_A_PERSON and n["node_state"] == "UNKNOWN"}
     for node in nodes:
-        ended = node["request_state"] in _ENDED or node["request_id"] in waiting
+        ended = node["request_state"] in _ENDED or node["request_id"] in verdict.waiting
         verdict.demand(ended, "O5", f"movement {node['request_id']} is stuck in {node['request_state']}")
 
 

@@ -13,6 +13,8 @@ from tests.crash.world import SandboxWorld
 AMOUNT = ParameterSpec(name="amount", type=ParameterType.AMOUNT, asset="USDC")
 HASH = ParameterSpec(name="tx_hash", type=ParameterType.TEXT)
 BANK_TARGET = "vault"
+#: So many different amounts: no limit is reached, however many movements a bench sees.
+_AMOUNTS = 89
 
 
 def plan_of(lane: Lane, account: str, world: SandboxWorld | None) -> Plan:
@@ -36,7 +38,7 @@ def values_of(lane: Lane, number: int, world: SandboxWorld | None) -> dict[str, 
     if lane is Lane.EVM_OBSERVE and world is not None:
         return {"parameters": {"tx_hash": world.receipts[number % len(world.receipts)]}}
     bindings = {"bank": SIGNER_KEY} if lane in (Lane.BANK, Lane.DESK) else {}
-    return {"parameters": {"amount": f"{11 + number}.5"}, "bindings": bindings}
+    return {"parameters": {"amount": f"{11 + number % _AMOUNTS}.5"}, "bindings": bindings}
 
 
 def _node(
@@ -56,7 +58,14 @@ def _plan(key: str, parameter: ParameterSpec, allowed: tuple[str, ...], *nodes: 
 
 
 def _bank(account: str) -> Plan:
-    config = {"account": account, "asset": "USDC", "amount": "$param:amount", "destination": BANK_TARGET}
+    config = {
+        "venue": "bank",
+        "chain": "bank:main",
+        "account": account,
+        "asset": "USDC",
+        "amount": "$param:amount",
+        "destination": BANK_TARGET,
+    }
     nodes = [_node(key, NodeKind.ACTION, "bank_move", KEY, "bank", **config) for key in ("first", "second")]
     return _plan("crash_bank", AMOUNT, (BANK_TARGET,), *nodes)
 

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import signal
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import psycopg
-from sqlalchemy.exc import SQLAlchemyError
-
 from qtg_dagster.domain.errors import QtgError
-from tests.crash.bench import Bench, open_bench
+from tests.crash.bench import AWAY, Bench, open_bench
 from tests.crash.boundaries import Lane
+from tests.crash.disturbances import PROGRESS_SECONDS
 from tests.crash.nursery import Worker
 from tests.crash.oracles import judge
 from tests.crash.provider.executor import set_modes
 from tests.crash.provider.server import Mode
 from tests.crash.proxy import CuttingProxy
+from tests.crash.server import restart
 from tests.crash.spec import Role
 from tests.crash.stage import Stage, open_stage
 
@@ -31,7 +27,7 @@ _RESTART_SECONDS = 60.0
 _ORDER_SECONDS = 0.25
 _REST_SECONDS = 240.0
 _WORLD = (Lane.EVM_TRANSFER, Lane.EVM_OBSERVE, Lane.CEX_WITHDRAWAL, Lane.CEX_DEPOSIT)
-_AWAY = (SQLAlchemyError, psycopg.Error, OSError, QtgError)
+_AWAY = (*AWAY, QtgError)
 
 
 class Soak:
@@ -78,9 +74,9 @@ class Soak:
     async def _restart(self) -> None:
         while True:
             await asyncio.sleep(_RESTART_SECONDS)
-            await restart_immediately(self._stage)
+            back = (await restart(self._stage)).back
             self.restarts += 1
-            back, moves = time.time(), len(self._bench.booked())
+            moves = len(self._bench.booked())
             while len(self._bench.booked()) == moves:
                 await asyncio.sleep(0.02)
             self.back_to_progress.append(self._bench.booked()[moves].at - back)
@@ -109,24 +105,6 @@ class Soak:
                 await worker.kill()
 
 
-async def restart_immediately(stage: Stage) -> None:
-    """The server stops as in a crash, and starts again."""
-    with suppress(ProcessLookupError):
-        pid = int((stage.postgres.place.data / "postmaster.pid").read_text().split("\n", 1)[0])
-        os.kill(pid, signal.SIGQUIT)
-        while (stage.postgres.place.data / "postmaster.pid").exists() and _lives(pid):
-            await asyncio.sleep(0.01)
-    await asyncio.to_thread(stage.postgres.start)
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 async def soak(seconds: float, seed: int, *, with_world: bool, tell: Callable[[str], None]) -> dict[str, Any]:
     """Run and judge; the figures."""
     async with (
@@ -140,6 +118,9 @@ async def soak(seconds: float, seed: int, *, with_world: bool, tell: Callable[[s
             await run.run(seconds)
         except TimeoutError as late:
             violations.append(f"liveness: {late}")
+        slow = max(run.back_to_progress, default=0.0)
+        if slow > PROGRESS_SECONDS:
+            violations.append(f"no move for {slow:.1f} s after the server's return")
         verdict = await judge(bench, None)
         steps = await bench.rows("SELECT count(*) AS many FROM qtg.movement_node_steps WHERE to_state IS NOT NULL")
         fenced = await bench.rows("SELECT count(*) AS many FROM qtg.movement_node_steps WHERE step_kind = 'fenced'")
@@ -155,6 +136,8 @@ async def soak(seconds: float, seed: int, *, with_world: bool, tell: Callable[[s
             "moved_once": verdict.once,
             "moved_twice": verdict.twice,
             "moved_never": verdict.never,
+            "with_people": verdict.with_people,
+            "called_off": verdict.called_off,
             "postgres_back_to_progress_max": max(run.back_to_progress, default=None),
             "violations": [*violations, *verdict.violations],
         }

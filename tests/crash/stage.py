@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from tests.crash.nursery import Nursery
 from tests.crash.world import SandboxWorld, open_world
 
 _TEMPLATE = "crash_template"
+#: Alembic's context is one for the whole process, and stages open side by side.
+_MIGRATING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,8 @@ async def open_stage(*, with_world: bool) -> AsyncIterator[Stage]:
 def _make_template(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{_TEMPLATE}"')
-    upgrade(url.replace("@/qtg?", f"@/{_TEMPLATE}?", 1))
+    with _MIGRATING:
+        upgrade(url.replace("@/qtg?", f"@/{_TEMPLATE}?", 1))
 
 
 async def _start_bank(stack: AsyncExitStack, socket: Path, book: Path) -> None:

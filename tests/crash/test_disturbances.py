@@ -9,10 +9,11 @@ import pytest
 from qtg_dagster.faults import FaultPoint
 from tests.crash.bench import Bench
 from tests.crash.boundaries import Lane
+from tests.crash.disturbances import Disturbance
+from tests.crash.matrix import run_case
 from tests.crash.oracles import judge
 from tests.crash.provider.executor import set_modes
 from tests.crash.proxy import CuttingProxy, Order, Strike
-from tests.crash.soak import restart_immediately
 from tests.crash.spec import Role
 from tests.crash.stage import Stage
 
@@ -29,19 +30,11 @@ async def _end(bench: Bench) -> None:
     assert (await judge(bench, Lane.BANK)).violations == []
 
 
-async def test_the_server_crashes_while_money_moves(stage: Stage, bench: Bench) -> None:
-    await _begin(bench, ["slow"] * 4)
-    await bench.order(Lane.BANK, 4)
-    worker = await stage.nursery.hatch(bench.spec())
-
-    async def begun() -> bool:
-        return len(bench.booked()) > 0
-
-    await bench.until(begun, "nothing moves", 20)
-    await restart_immediately(stage)
-    await _end(bench)
-    assert not worker.exited.is_set()
-    await worker.kill()
+@pytest.mark.parametrize("kind", list(Disturbance), ids=str)
+async def test_a_disturbance_is_survived(bench: Bench, kind: Disturbance) -> None:
+    outcome = await run_case(bench, kind, seed=1, kills=0)
+    assert outcome.violations == []
+    assert outcome.hits == 1
 
 
 @pytest.mark.parametrize(("first", "second"), [(120.0, -120.0), (-120.0, 120.0)])

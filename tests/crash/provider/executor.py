@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import hmac
 import json
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -163,9 +164,9 @@ class BankExecutor:
                 await writer.wait_closed()
 
 
-async def set_modes(socket: Path, account: str, modes: list[str]) -> None:
+async def set_modes(socket: Path, account: str, modes: Sequence[str]) -> None:
     """Tell the bank how the next moves of an account go."""
     reader, writer = await asyncio.open_unix_connection(socket)
-    writer.write(json.dumps({"op": "modes", "account": account, "modes": modes}).encode() + b"\n")
+    writer.write(json.dumps({"op": "modes", "account": account, "modes": list(modes)}).encode() + b"\n")
     await reader.readline()
     writer.close()

@@ -24,6 +24,7 @@ def test_the_lane_registers_its_executors(make_inventory: Any) -> None:
     keys = [key for key, _ in executors.items()]
     assert keys == ["exec.cex.deposit_observe", "exec.cex.withdrawal_action", "exec.cex.withdrawal_observe"]
     assert submit_grace(executors.resolve("exec.cex.withdrawal_action")) == 7
+    assert submit_grace(executors.resolve("exec.cex.deposit_observe")) == 0
     assert [fetcher.venue_key for fetcher in lane.balance_fetchers] == ["venue_a"]
 
 
