@@ -74,7 +74,7 @@ async def adopt(
 async def _look_at_node(engine: Engine, request_id: str, node_key: str) -> tuple[FoundNode, ExecutionContext]:
     async with engine.database.transaction() as tx:
         request = await read_request(tx, request_id, engine.settings.network_class)
-        check_permitted(await standing_of(engine, tx, request), request, Action.ADOPT, node_key)
+        check_permitted(standing_of(engine, request), request, Action.ADOPT, node_key)
         found = await find_node(tx, request, node_key)
     works = await engine.store.load_works([found.claim(request.request_id)])
     if not works:

@@ -107,7 +107,8 @@ async def _start(engine: Engine, work: Work) -> None:
     except QtgError as error:
         await engine.outcomes.record(work, _refused_or_deferred(work, error))
     else:
-        await engine.store.record_intent(work, intent)
+        if not await engine.intents.record(work, intent):
+            await engine.store.record_intent(work, intent)
         await _submit(engine, work, executor, context, intent.prepared)
 
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from qtg_dagster.domain.clock import Clock, SystemClock
-from qtg_dagster.engine.persist import Recorder
+from qtg_dagster.domain.progress import Advance
+from qtg_dagster.domain.work import Intent, Move
+from qtg_dagster.engine.persist import RETRY_DELAYS, Recorder
 from qtg_dagster.engine.ports import Store
 from qtg_dagster.executors.contract import Executor, UsesSession
 from qtg_dagster.executors.registry import ExecutorRegistry, SignerRegistry
@@ -30,10 +32,14 @@ class Engine:
     executors: ExecutorRegistry
     signers: SignerRegistry
     clock: Clock = field(default_factory=SystemClock)
-    outcomes: Recorder = field(init=False)
+    intents: Recorder[Intent, bool] = field(init=False)
+    outcomes: Recorder[Move, Advance] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "outcomes", Recorder(self.store))
+        # An intent is not tried again: its node is, by whoever claims it next.
+        object.__setattr__(self, "intents", Recorder(self.store.record_intents, self.store.is_transient))
+        outcomes = Recorder(self.store.record_moves, self.store.is_transient, RETRY_DELAYS)
+        object.__setattr__(self, "outcomes", outcomes)
 
     @property
     def database(self) -> Database:

@@ -20,7 +20,7 @@ async def lock_for(
     Raises `NotFound`, `ApprovalExpired`, or `Conflict` with the reason and with what can be done instead.
     """
     request = await lock_request(transaction, request_id, engine.settings.network_class)
-    check_permitted(await standing_of(engine, transaction, request), request, action, node_key)
+    check_permitted(standing_of(engine, request), request, action, node_key)
     return request
 
 
@@ -40,7 +40,7 @@ def check_permitted(standing: Standing, request: LockedRequest, action: Action, 
     raise Conflict(f"{message}. Possible now: {possible}")
 
 
-async def standing_of(engine: Engine, transaction: Transaction, request: LockedRequest) -> Standing:
+def standing_of(engine: Engine, request: LockedRequest) -> Standing:
     """All that decides what may be done with this movement."""
     return Standing(
         plan=request.stored.plan,
@@ -55,7 +55,7 @@ async def standing_of(engine: Engine, transaction: Transaction, request: LockedR
 async def read_allowed_actions(engine: Engine, transaction: Transaction, request_id: str) -> tuple[Allowed, ...]:
     """What may be done with a movement now, to be shown; raises `NotFound`."""
     request = await read_request(transaction, request_id, engine.settings.network_class)
-    return allowed_actions(await standing_of(engine, transaction, request))
+    return allowed_actions(standing_of(engine, request))
 
 
 def _adopting(engine: Engine, plan: Plan) -> frozenset[str]:

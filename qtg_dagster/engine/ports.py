@@ -90,8 +90,15 @@ class Works(Protocol):
         """The work of each claim, in their order; one that cannot be read is left out."""
         ...
 
+    async def record_intents(self, intents: Sequence[tuple[Work, Intent]]) -> list[bool]:
+        """READY -> SUBMITTING of nodes of different movements, durable when this returns; says of each whether it was.
+
+        Waits for nobody: one whose movement is held at this moment is not written, and nor is one that is not ours.
+        """
+        ...
+
     async def record_intent(self, work: Work, intent: Intent) -> None:
-        """READY -> SUBMITTING, durable when this returns; raises `StaleClaim` when it is not ours to submit."""
+        """The same for one node, as soon as its movement is free; raises `StaleClaim` when it is not ours to submit."""
         ...
 
     async def record_moves(self, moves: Sequence[tuple[Work, Move]]) -> list[Advance | StaleClaim]:

@@ -23,40 +23,32 @@ _WOKEN_BY = {NodeState.SUBMITTED: "observe", NodeState.UNKNOWN: "recover", NodeS
 
 
 class Moves(OnDatabase):
-    """Intents, each in a commit of its own, and outcomes, many in one."""
+    """Intents and outcomes, many in one commit."""
 
-    async def record_intent(self, work: Work, intent: Intent) -> None:
-        """Commit READY -> SUBMITTING; raises `StaleClaim` when the node or its nonce is no longer ours.
+    async def record_intents(self, intents: Sequence[tuple[Work, Intent]]) -> list[bool]:
+        """Commit READY -> SUBMITTING of nodes of different movements together; says of each whether it was.
 
-        One statement and one commit for this node alone: no other node's trouble can undo or delay it.
+        Waits for nobody: what was not written may not be ours any more, or its movement is held by somebody at this
+        moment; `record_intent` tells which.
         """
-        claim, prepared = work.claim, intent.prepared
-        nonce = prepared.nonce_reservation
-        bound = {
-            "request_id": claim.request_id,
-            "node_id": claim.node_id,
-            "runner_id": claim.runner_id,
-            "claim_epoch": claim.claim_epoch,
-            "attempt_no": intent.attempt_no,
-            "idempotency_key": intent.idempotency_key,
-            "prepared": prepared.model_dump_json(),
-            "payload_hash": prepared.payload_hash,
-            "provider_refs": as_json(prepared.provider_refs),
-            "signer_key": intent.signer_key,
-            "signer_address": intent.signer_address,
-            "ledger": intent.ledger,
-            "facts": as_json(_intent_facts(intent)),
-            "nonce_chain": nonce.chain if nonce else None,
-            "nonce_sender": nonce.sender if nonce else None,
-            "nonce": nonce.nonce if nonce else None,
-        }
         async with self._database.connection() as connection:
             fault_point(FaultPoint.PREPARE_COMMIT)
-            row = await (await connection.execute(native("record_intent"), bound)).fetchone()
-        assert row is not None  # noqa: S101 - aggregates give one row
-        if nonce is not None and not row["nonce_held"]:
+            found = await _write_intents(connection, intents)
+        return [found[work.claim.node_id]["moved"] for work, _ in intents]
+
+    async def record_intent(self, work: Work, intent: Intent) -> None:
+        """Commit READY -> SUBMITTING of this node alone, once nobody else holds its movement.
+
+        Raises `StaleClaim` when the node or its nonce is no longer ours.
+        """
+        claim, nonce = work.claim, intent.prepared.nonce_reservation
+        async with self._database.connection() as connection, connection.transaction():
+            await connection.execute(native("lock_movements"), {"request_ids": [claim.request_id]})
+            fault_point(FaultPoint.PREPARE_COMMIT)
+            found = (await _write_intents(connection, [(work, intent)]))[claim.node_id]
+        if nonce is not None and not found["nonce_held"]:
             raise StaleClaim(f"nonce {nonce.nonce} of {nonce.sender} is no longer reserved for node {claim.node_id}")
-        if row["moved"] != 1:
+        if not found["moved"]:
             raise StaleClaim(f"node {claim.node_id} is no longer ours to submit")
 
     async def record_moves(self, moves: Sequence[tuple[Work, Move]]) -> list[Advance | StaleClaim]:
@@ -85,6 +77,36 @@ class Moves(OnDatabase):
             advance if work.claim.node_id in moved else _stale(work, move)
             for (work, move), advance in zip(moves, found, strict=True)
         ]
+
+
+async def _write_intents(connection: Connection, intents: Sequence[tuple[Work, Intent]]) -> dict[str, dict[str, Any]]:
+    """Write what can be written now; gives node id -> {moved, nonce_held}."""
+    items = [_intent_item(work.claim, intent) for work, intent in intents]
+    rows = await connection.execute(native("record_intents"), {"intents": as_json(items)})
+    return {row["node_id"]: row for row in await rows.fetchall()}
+
+
+def _intent_item(claim: Claim, intent: Intent) -> dict[str, Any]:
+    prepared = intent.prepared
+    nonce = prepared.nonce_reservation
+    return {
+        "request_id": claim.request_id,
+        "node_id": claim.node_id,
+        "runner_id": claim.runner_id,
+        "claim_epoch": claim.claim_epoch,
+        "attempt_no": intent.attempt_no,
+        "idempotency_key": intent.idempotency_key,
+        "prepared": prepared.model_dump_json(),
+        "payload_hash": prepared.payload_hash,
+        "provider_refs": prepared.provider_refs,
+        "signer_key": intent.signer_key,
+        "signer_address": intent.signer_address,
+        "ledger": intent.ledger,
+        "facts": _intent_facts(intent),
+        "nonce_chain": nonce.chain if nonce else None,
+        "nonce_sender": nonce.sender if nonce else None,
+        "nonce": nonce.nonce if nonce else None,
+    }
 
 
 def _intent_facts(intent: Intent) -> dict[str, Any]:

@@ -51,7 +51,7 @@ async def find_plan(transaction: Transaction, template_key: str, version: int | 
     """The given version of a template, or its newest; None when there is none in use."""
     asked = {"template_key": template_key, "version": version, "request_id": None}
     row = (await transaction.execute(statement("find_plan"), asked)).mappings().one_or_none()
-    return None if row is None else stored_plan(row)
+    return None if row is None else stored_plan(dict(row))
 
 
 def stored_plan(row: Mapping[str, Any]) -> StoredPlan:

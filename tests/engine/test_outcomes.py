@@ -1,22 +1,25 @@
-"""Outcomes share commits, intents never do, and nothing that shares a commit suffers from its company."""
+"""Intents share commits, outcomes share commits, and nothing that shares one suffers from its company."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
 
+import psycopg
 import pytest
 from sqlalchemy import text
 
+from qtg_dagster.domain.contract import PreparedAction
 from qtg_dagster.domain.errors import IllegalMove, StaleClaim
 from qtg_dagster.domain.journal import StepKind
 from qtg_dagster.domain.states import NodeState
-from qtg_dagster.domain.work import Move, Work
+from qtg_dagster.domain.work import Intent, Move, Work
 from qtg_dagster.engine.observe import observe_active_nodes
 from tests.engine.desk import Desk
 from tests.engine.plans import diamond, node, plan_of, until
 
 ONE = plan_of(node("first"))
+PREPARED = PreparedAction.of(action_type="move", payload_format="json", payload='{"amount":"1"}')
 SEEN = Move(NodeState.COMPLETED, StepKind.OBSERVED, {"seen": "yes"})
 WRITERS = """
     SELECT count(DISTINCT xmin::text) AS commits, count(*) AS rows FROM qtg.movement_node_steps WHERE step_kind = :kind
@@ -37,9 +40,54 @@ async def commits(desk: Desk, kind: StepKind) -> tuple[int, int]:
     return row["commits"], row["rows"]
 
 
-async def test_each_intent_is_a_commit_of_its_own(desk: Desk) -> None:
+async def lock_waits(desk: Desk) -> int:
+    [row] = await desk.rows(
+        "SELECT count(*) AS waiting FROM pg_stat_activity "
+        "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    return int(row["waiting"])
+
+
+async def test_intents_that_come_together_share_a_commit(desk: Desk) -> None:
     await submitted(desk, 8)
-    assert await commits(desk, StepKind.INTENT) == (8, 8)
+    many, rows = await commits(desk, StepKind.INTENT)
+    assert rows == 8
+    assert many < 8
+
+
+async def test_an_intent_whose_movement_is_held_keeps_no_other_waiting(desk: Desk) -> None:
+    held, *others = [await desk.begin(ONE) for _ in range(4)]
+    async with desk.engine.database.transaction() as holder:
+        await holder.execute(text("SELECT 1 FROM qtg.movement_requests WHERE id = :id FOR UPDATE"), {"id": held})
+        dispatching = asyncio.create_task(desk.dispatch(4))
+
+        async def others_went() -> bool:
+            rows = await desk.rows(
+                "SELECT request_id::text FROM qtg.movement_request_nodes WHERE node_state = 'SUBMITTED'"
+            )
+            return {row["request_id"] for row in rows} == set(others) and await lock_waits(desk) == 1
+
+        await until(others_went, "the others are submitted, and the one waits for its movement")
+    assert await dispatching == 4
+    assert set((await desk.node_states()).values()) == {"SUBMITTED"}
+
+
+async def test_an_intent_that_cannot_be_written_takes_no_other_down(desk: Desk) -> None:
+    for _ in range(3):
+        await desk.begin(ONE)
+    claims = await desk.engine.store.claim_ready(desk.runner, 3)
+    works = await desk.engine.store.load_works(claims)
+    intents = [Intent(PREPARED, 1, f"{place:032x}") for place in range(3)]
+    intents[1] = replace(intents[1], idempotency_key=intents[0].idempotency_key)
+    told = await asyncio.gather(
+        *(desk.engine.intents.record(work, intent) for work, intent in zip(works, intents, strict=True)),
+        return_exceptions=True,
+    )
+    assert told[0] is True
+    assert isinstance(told[1], psycopg.errors.UniqueViolation)
+    assert told[2] is True
+    states = await desk.node_states()
+    assert [states[work.claim.node_id] for work in works] == ["SUBMITTING", "READY", "SUBMITTING"]
 
 
 async def test_outcomes_that_come_while_a_commit_is_under_way_share_the_next_one(desk: Desk) -> None:
@@ -50,11 +98,7 @@ async def test_outcomes_that_come_while_a_commit_is_under_way_share_the_next_one
         writing = [asyncio.create_task(desk.engine.outcomes.record(work, SEEN)) for work in works[:1]]
 
         async def first_waits() -> bool:
-            [row] = await desk.rows(
-                "SELECT count(*) AS waiting FROM pg_stat_activity "
-                "WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            )
-            return row["waiting"] == 1
+            return await lock_waits(desk) == 1
 
         await until(first_waits, "the first outcome waits for its movement")
         writing += [asyncio.create_task(desk.engine.outcomes.record(work, SEEN)) for work in works[1:]]
