@@ -11,9 +11,8 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import TypeVar
 
-from sqlalchemy.engine import make_url
-
 from qtg_dagster.store.database import Database
+from qtg_dagster.store.urls import with_options
 
 T = TypeVar("T")
 
@@ -26,7 +25,7 @@ class Lookout:
     """Runs reads on a database in a thread of its own."""
 
     def __init__(self, url: str) -> None:
-        self._database = Database(_hurried(url), pool_size=2)
+        self._database = Database(with_options(url, f"-cstatement_timeout={_STATEMENT_SECONDS * 1000}"), pool_size=2)
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="lookout", daemon=True).start()
 
@@ -48,13 +47,3 @@ class Lookout:
 def lookout_for(url: str) -> Lookout:
     """The process's one lookout for a database."""
     return Lookout(url)
-
-
-def _hurried(url: str) -> str:
-    parsed = make_url(url)
-    given = parsed.query.get("options", "")
-    options = " ".join([given if isinstance(given, str) else " ".join(given), _TIMEOUT]).strip()
-    return parsed.update_query_dict({"options": options}).render_as_string(hide_password=False)
-
-
-_TIMEOUT = f"-c statement_timeout={_STATEMENT_SECONDS * 1000}"

@@ -14,7 +14,6 @@ from typing import Protocol
 
 from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.host.dagster_home import prepare_dagster_home
-from qtg_dagster.host.database import plain_url
 from qtg_dagster.host.environment import shared_environment
 from qtg_dagster.host.paths import project_root
 from qtg_dagster.host.ports import remembered_port
@@ -23,6 +22,7 @@ from qtg_dagster.host.postgres_watch import PostgresWatch
 from qtg_dagster.host.readiness import answers_http, daemon_beats, serves_code
 from qtg_dagster.host.supervisor import ProcessSpec, StopAsked, Supervisor
 from qtg_dagster.settings import Settings
+from qtg_dagster.store.urls import plain_url
 
 _WEB_PORT = 3000
 # A run's start holds one of the code server's threads until the child reports.

@@ -2,47 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
 
 import psycopg
-from psycopg.rows import dict_row
-from sqlalchemy import event
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 
 from qtg_dagster.domain.errors import ConfigurationError
-from qtg_dagster.store.migrate import sqlalchemy_url
-from qtg_dagster.store.pool import PLAN_ONCE, Connection, ConnectionPool, server_is_there
+from qtg_dagster.store.pool import Connection, ConnectionPool
+from qtg_dagster.store.urls import plain_url
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
 #: What a statement can be run on: a transaction of ours, or the caller's own session.
-Transaction: TypeAlias = AsyncConnection | AsyncSession
-#: What a database that fails, or cannot be reached, raises here.
-DATABASE_ERRORS = (psycopg.Error, SQLAlchemyError, OSError)
+Transaction: TypeAlias = "AsyncConnection | AsyncSession"
 
 
 class Database:
-    """One PostgreSQL database. Nothing here holds a connection longer than its transaction."""
+    """One PostgreSQL database. Nothing here holds a connection longer than its transaction.
+
+    SQLAlchemy is imported with the first transaction: a worker that starts again moves money before it needs one.
+    """
 
     def __init__(self, url: str, *, pool_size: int = 10) -> None:
         if not url:
             raise ConfigurationError("DATABASE_URL: no database; set it, or start the embedded one with `qtg up`")
         self.url = url
-        self._direct_url = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+        self._direct_url = plain_url(url)
+        self._pool_size = pool_size
         self._pool = ConnectionPool(self._direct_url, pool_size)
-        self._engine: AsyncEngine = create_async_engine(
-            sqlalchemy_url(url),
-            pool_size=pool_size,
-            max_overflow=0,
-            pool_timeout=10,
-            # Few connections, used again and again: each prepares and plans a statement once.
-            pool_use_lifo=True,
-            connect_args={"application_name": "qtg", "prepare_threshold": 0},
-        )
-        event.listen(self._engine.sync_engine, "connect", _plan_once)
-        event.listen(self._engine.sync_engine, "checkout", _refuse_dead_connection)
+
+    @cached_property
+    def _engine(self) -> AsyncEngine:
+        from qtg_dagster.store.sessions import open_engine
+
+        return open_engine(self._direct_url, self._pool_size)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
@@ -65,6 +61,8 @@ class Database:
 
     def session(self) -> AsyncSession:
         """A session that takes a connection only when it is used."""
+        from sqlalchemy.ext.asyncio import AsyncSession
+
         return AsyncSession(self._engine, expire_on_commit=False)
 
     async def direct_connection(self) -> psycopg.AsyncConnection[tuple[object, ...]]:
@@ -88,33 +86,8 @@ class Database:
     async def close(self) -> None:
         """Close all that is not in use."""
         await self._pool.close()
-        await self._engine.dispose()
-
-
-async def read_rows(
-    transaction: Transaction, statements: Sequence[bytes], bound: Mapping[str, Any]
-) -> list[dict[str, Any] | None]:
-    """The first row of each statement, all sent at once and run in their order on the transaction's connection."""
-    connection = await transaction.connection() if isinstance(transaction, AsyncSession) else transaction
-    driver: psycopg.AsyncConnection[Any] = (await connection.get_raw_connection()).driver_connection  # type: ignore[assignment]
-    async with driver.pipeline():
-        cursors = [driver.cursor(row_factory=dict_row) for _ in statements]
-        for cursor, sql in zip(cursors, statements, strict=True):
-            await cursor.execute(sql, bound)
-        return [await cursor.fetchone() for cursor in cursors]
-
-
-def _plan_once(connection: Any, _record: object) -> None:
-    cursor = connection.cursor()
-    cursor.execute(PLAN_ONCE)
-    cursor.close()
-    connection.commit()
-
-
-def _refuse_dead_connection(connection: Any, _record: object, _proxy: object) -> None:
-    """Have the pool open another one when the server has hung up; unlike a ping, it costs no round trip."""
-    if not server_is_there(connection.driver_connection):
-        raise DisconnectionError
+        if "_engine" in self.__dict__:
+            await self._engine.dispose()
 
 
 class OnDatabase:

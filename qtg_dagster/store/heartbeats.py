@@ -1,79 +1,10 @@
-"""Signs of life of each worker: attempt, outcome, duration and last success, kept apart."""
+"""Workers say that they live: attempt, outcome, duration and last success, kept apart."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from sqlalchemy import text
-
-from qtg_dagster.domain.observation import error_backoff
 from qtg_dagster.domain.redaction import redact_text
-from qtg_dagster.domain.workers import Heartbeat
-from qtg_dagster.store.database import Database, OnDatabase
-
-_SEED = text("""
-    INSERT INTO qtg.worker_heartbeats (network_class, worker) VALUES (:network_class, :worker) ON CONFLICT DO NOTHING
-""")
-_BEAT = text("""
-    INSERT INTO qtg.worker_heartbeats AS w
-        (network_class, worker, last_attempt_at, last_success_at, last_outcome, last_duration_ms, last_items,
-         consecutive_errors, last_error)
-    VALUES (:network_class, :worker, now(), CASE WHEN CAST(:error AS text) IS NULL THEN now() END,
-            CASE WHEN CAST(:error AS text) IS NULL THEN 'ok' ELSE 'error' END, :duration_ms, :items,
-            CASE WHEN CAST(:error AS text) IS NULL THEN 0 ELSE 1 END, CAST(:error AS text))
-    ON CONFLICT (network_class, worker) DO UPDATE
-    SET last_attempt_at = excluded.last_attempt_at,
-        last_success_at = coalesce(excluded.last_success_at, w.last_success_at),
-        last_outcome = excluded.last_outcome, last_duration_ms = excluded.last_duration_ms,
-        last_items = excluded.last_items, last_error = excluded.last_error,
-        consecutive_errors = CASE WHEN excluded.last_error IS NULL THEN 0 ELSE w.consecutive_errors + 1 END
-""")
-_READ = text("""
-    SELECT worker, last_attempt_at, last_success_at, last_outcome, last_duration_ms, last_items, consecutive_errors,
-           last_error
-    FROM qtg.worker_heartbeats WHERE network_class = :network_class
-""")
-_ALIVE = text("""
-    SELECT DISTINCT kind FROM qtg.runners
-    WHERE network_class = :network_class AND end_reason IS DISTINCT FROM 'finished' AND ended_at IS NULL
-      AND id IN (SELECT runner_id FROM qtg.live_runners)
-""")
-_PAUSE = text("""
-    SELECT consecutive_errors,
-           extract(epoch FROM clock_timestamp() - last_attempt_at)
-             + coalesce(last_duration_ms, 0) / 1000 AS since_attempt_began
-    FROM qtg.worker_heartbeats
-    WHERE network_class = :network_class AND worker = :worker AND last_attempt_at IS NOT NULL
-""")
-
-
-async def read_heartbeats(database: Database, network_class: str) -> dict[str, Heartbeat]:
-    """The heartbeat of every worker that was ever expected here, by name."""
-    async with database.transaction() as transaction:
-        rows = (await transaction.execute(_READ, {"network_class": network_class})).mappings().all()
-    return {row["worker"]: Heartbeat(**row) for row in rows}
-
-
-async def live_kinds(database: Database, network_class: str) -> set[str]:
-    """Kinds of runners of which at least one is alive."""
-    async with database.transaction() as transaction:
-        return {row.kind for row in (await transaction.execute(_ALIVE, {"network_class": network_class})).all()}
-
-
-async def pause_left(database: Database, network_class: str, worker: str) -> tuple[float, int]:
-    """Seconds that a failing worker still has to wait before its next pass, and its errors in a row."""
-    async with database.transaction() as transaction:
-        row = (await transaction.execute(_PAUSE, {"network_class": network_class, "worker": worker})).first()
-    if row is None:
-        return 0.0, 0
-    return max(0.0, error_backoff(row.consecutive_errors) - float(row.since_attempt_began)), row.consecutive_errors
-
-
-async def seed_heartbeats(database: Database, network_class: str, workers: Iterable[str]) -> None:
-    """Make a row for every expected worker, so that one that never ran can be seen."""
-    async with database.transaction() as transaction:
-        for worker in workers:
-            await transaction.execute(_SEED, {"network_class": network_class, "worker": worker})
+from qtg_dagster.store.database import OnDatabase
+from qtg_dagster.store.statements import native
 
 
 class Heartbeats(OnDatabase):
@@ -92,9 +23,9 @@ class Heartbeats(OnDatabase):
         bound = {
             "network_class": network_class,
             "worker": worker,
-            "duration_ms": duration_ms,
+            "duration_ms": float(duration_ms),
             "items": items,
             "error": redact_text(f"{type(error).__name__}: {error}") if error is not None else None,
         }
-        async with self._database.transaction() as transaction:
-            await transaction.execute(_BEAT, bound)
+        async with self._database.connection() as connection:
+            await connection.execute(native("beat"), bound)

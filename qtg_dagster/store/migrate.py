@@ -7,18 +7,14 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
-from sqlalchemy.engine import Connection, Engine, make_url
+from sqlalchemy.engine import Connection, Engine
 
 from qtg_dagster.store.schema import SCHEMA
+from qtg_dagster.store.urls import sqlalchemy_url
 
 DAGSTER_SCHEMA = "dagster"
 #: Two 32-bit keys of the advisory lock that lets one process migrate at a time.
 MIGRATION_LOCK = {"a": 0x515447, "b": 0}
-
-
-def sqlalchemy_url(url: str) -> str:
-    """The same server through psycopg 3; plain `postgresql://` and any driver suffix are accepted."""
-    return make_url(url).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
 
 
 def _engine(url: str) -> Engine:

@@ -15,10 +15,12 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow, dict_row
 
+from qtg_dagster.store.urls import with_options
+
 Connection: TypeAlias = psycopg.AsyncConnection[DictRow]
 
 #: Planning one of our statements takes longer than running it, so each is planned once a connection, not six times.
-PLAN_ONCE = "SET plan_cache_mode = force_generic_plan"
+PLAN_ONCE = "-cplan_cache_mode=force_generic_plan"
 #: Seconds a checkout may wait for its turn.
 _PATIENCE_SECONDS = 10
 
@@ -27,7 +29,7 @@ class ConnectionPool:
     """At most `size` connections, opened when needed and kept; the last one given back is the next one used."""
 
     def __init__(self, url: str, size: int) -> None:
-        self._url = url
+        self._url = with_options(url, PLAN_ONCE)
         self._room = asyncio.Semaphore(size)
         self._idle: list[Connection] = []
 
@@ -54,7 +56,6 @@ class ConnectionPool:
         opened: Connection = await psycopg.AsyncConnection.connect(
             self._url, autocommit=True, application_name="qtg", row_factory=dict_row, prepare_threshold=0
         )
-        await opened.execute(PLAN_ONCE)
         return opened
 
     async def _give_back(self, connection: Connection) -> None:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import psycopg
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from qtg_dagster.store.backlog import Backlogs
 from qtg_dagster.store.claims import Claims
-from qtg_dagster.store.database import DATABASE_ERRORS, Database
+from qtg_dagster.store.database import Database
 from qtg_dagster.store.heartbeats import Heartbeats
 from qtg_dagster.store.moves import Moves
 from qtg_dagster.store.runners import Runners
 from qtg_dagster.store.work import WorkOrders
 
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncSession
+
 
 class PostgresStore(Claims, WorkOrders, Moves, Runners, Backlogs, Heartbeats):
     """What `engine.ports.Store` asks for, in a migrated database."""
 
-    failures = DATABASE_ERRORS
+    @property
+    def failures(self) -> tuple[type[Exception], ...]:
+        """What a database that fails, or cannot be reached, raises."""
+        from qtg_dagster.store.sessions import DATABASE_ERRORS
+
+        return DATABASE_ERRORS
 
     def is_transient(self, error: Exception) -> bool:
         """Whether the same call may succeed a moment later."""

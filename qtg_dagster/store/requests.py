@@ -20,7 +20,8 @@ from qtg_dagster.domain.states import (
     RequestState,
     check_request_move,
 )
-from qtg_dagster.store.database import Transaction, read_rows
+from qtg_dagster.store.database import Transaction
+from qtg_dagster.store.sessions import read_rows
 from qtg_dagster.store.statements import as_json, native, statement
 from qtg_dagster.store.templates import StoredPlan, stored_plan
 

@@ -17,11 +17,12 @@ import structlog
 from qtg_dagster.domain.errors import StaleClaim
 from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.store.database import Database, OnDatabase
-from qtg_dagster.store.schema.views import RUNNER_LOCK_CLASS
 from qtg_dagster.store.wakeups import Wakeups
 
 log = structlog.get_logger("qtg.store")
 
+#: First key of the two-key advisory lock that a runner holds; the second is its id.
+RUNNER_LOCK_CLASS = 5329991
 #: First key of the locks of drain slots.
 SLOT_LOCK_CLASS = 5329992
 

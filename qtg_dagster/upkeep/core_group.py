@@ -14,7 +14,8 @@ from qtg_dagster.domain.core_group import CoreGroup, CorePolicy, must_end
 from qtg_dagster.engine.drain import WORKER_NAMES
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.core_group import FailedRun, notice_deaths, words_since
-from qtg_dagster.store.database import DATABASE_ERRORS, Database
+from qtg_dagster.store.database import Database
+from qtg_dagster.store.sessions import DATABASE_ERRORS
 
 log = structlog.get_logger("qtg.core")
 

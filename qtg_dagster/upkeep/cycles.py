@@ -19,7 +19,8 @@ from qtg_dagster.engine.parts import Engine
 from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.cycles import begin_cycle, finish_cycle
 from qtg_dagster.store.database import Database
-from qtg_dagster.store.heartbeats import Heartbeats, pause_left
+from qtg_dagster.store.heartbeats import Heartbeats
+from qtg_dagster.store.life_signs import pause_left
 
 log = structlog.get_logger("qtg.upkeep")
 

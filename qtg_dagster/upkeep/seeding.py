@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qtg_dagster.engine.parts import Engine
-from qtg_dagster.store.heartbeats import seed_heartbeats
+from qtg_dagster.store.life_signs import seed_heartbeats
 from qtg_dagster.upkeep.health import refresh_health
 from qtg_dagster.upkeep.workers import expected_workers
 

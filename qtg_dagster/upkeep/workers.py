@@ -12,7 +12,7 @@ from qtg_dagster.engine.drain import HEARTBEAT_SECONDS, WORKER_NAMES
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.backlog import Backlogs
 from qtg_dagster.store.database import Database
-from qtg_dagster.store.heartbeats import live_kinds, read_heartbeats
+from qtg_dagster.store.life_signs import live_kinds, read_heartbeats
 from qtg_dagster.upkeep.core_group import look_after_core
 
 EXECUTOR_HEALTH = "executor_health"

@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from qtg_dagster.domain.errors import ConfigurationError
-from qtg_dagster.host.database import dagster_url, database_url, plain_url
+from qtg_dagster.host.database import dagster_url, database_url
 from qtg_dagster.settings import Settings
-from qtg_dagster.store.migrate import sqlalchemy_url
+from qtg_dagster.store.urls import plain_url, sqlalchemy_url
 
 SOCKET = "postgresql://qtg@/qtg?host=%2Fa%20b%2Frun&port=5432"
 

@@ -10,6 +10,7 @@ from sqlalchemy import create_engine, text
 
 from qtg_dagster.store import migrate
 from qtg_dagster.store.schema import metadata
+from qtg_dagster.store.urls import sqlalchemy_url
 
 UPGRADE = "import sys; from qtg_dagster.store.migrate import upgrade; upgrade(sys.argv[1])"
 
@@ -63,7 +64,7 @@ def test_the_declared_tables_need_no_further_migration(database_url: str) -> Non
 
 def test_migrations_and_declarations_build_the_same_database(database_url: str, empty_database_url: str) -> None:
     """Alembic's own comparison sees no changed CHECK, predicate or function: the catalog does."""
-    engine = create_engine(migrate.sqlalchemy_url(empty_database_url))
+    engine = create_engine(sqlalchemy_url(empty_database_url))
     with engine.begin() as connection:
         connection.execute(text("CREATE SCHEMA qtg"))
         connection.execute(text("CREATE TABLE qtg.alembic_version (version_num text)"))

@@ -10,7 +10,8 @@ from qtg_dagster.domain.canonical import json_problem
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import Plan
 from qtg_dagster.store.database import Database
-from qtg_dagster.store.heartbeats import Heartbeats, seed_heartbeats
+from qtg_dagster.store.heartbeats import Heartbeats
+from qtg_dagster.store.life_signs import seed_heartbeats
 from qtg_dagster.store.postgres import PostgresStore
 from qtg_dagster.store.templates import StoredPlan, find_plan, publish_plan, require_plan, template_keys
 from tests.store.conftest import Seed, plan_of

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import DDL, event
 
+from qtg_dagster.store.runners import RUNNER_LOCK_CLASS
 from qtg_dagster.store.schema.base import metadata
-
-#: First key of the two-key advisory lock that a runner holds; the second is its id.
-RUNNER_LOCK_CLASS = 5329991
 
 LIVE_RUNNERS = f"""CREATE VIEW qtg.live_runners AS
 SELECT objid::bigint AS runner_id

@@ -1,0 +1,18 @@
+-- How many nodes wait for each kind of drain. One look per kind, each over its own partial index: finished nodes,
+-- however many, are never read.
+SELECT
+    (SELECT count(*) FROM qtg.movement_request_nodes n JOIN qtg.movement_requests r ON r.id = n.request_id
+     WHERE n.node_state = 'READY' AND n.node_kind <> 'manual'
+       AND r.request_state IN ('APPROVED', 'EXECUTING') AND r.network_class = :network_class
+       AND NOT EXISTS (SELECT 1 FROM qtg.movement_request_nodes failed
+                       WHERE failed.request_id = n.request_id AND failed.node_state = 'FAILED')
+       AND coalesce(n.next_look_at, now()) <= now() + make_interval(secs => :horizon)) AS dispatch,
+    (SELECT count(*) FROM qtg.movement_request_nodes n JOIN qtg.movement_requests r ON r.id = n.request_id
+     WHERE n.node_state IN ('SUBMITTED', 'OBSERVING')
+       AND r.request_state = 'EXECUTING' AND r.network_class = :network_class
+       AND coalesce(n.next_look_at, now()) <= now() + make_interval(secs => :horizon)) AS observe,
+    (SELECT count(*) FROM qtg.movement_request_nodes n JOIN qtg.movement_requests r ON r.id = n.request_id
+     WHERE n.node_state IN ('UNKNOWN', 'SUBMITTING')
+       AND r.request_state = 'EXECUTING' AND r.network_class = :network_class
+       AND (n.node_state = 'SUBMITTING'
+            OR coalesce(n.next_look_at, now()) <= now() + make_interval(secs => :horizon))) AS recover
