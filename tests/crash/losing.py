@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: Words of the statements that write an intent and an outcome.
 INTENT = b"INSERT INTO qtg.movement_node_attempts"
-OUTCOME = b"outcome_step_id = "
+OUTCOME = b"outcome_step_id="
 _REACH_SECONDS = 20.0
 _REST_SECONDS = 45.0
 

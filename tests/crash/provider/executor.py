@@ -1,4 +1,8 @@
-"""`exec.crash.bank`: an honest executor over a bank that never deduplicates. It knows only what the bank can prove."""
+"""`exec.crash.bank`: an honest executor over a bank that never deduplicates. It knows only what the bank can prove.
+
+Absence can be proven because an order is valid for a moment of the bank's own clock: a process that was stopped with
+its hand on the order may wake at any time and send it, and nothing on our side could hold it back.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ SIGNER_KEY = "signer.crash.bank"
 #: Its bytes must never be seen in a row or a log.
 CANARY = "canary-4f0e9c71d2b8a635"
 PREPARED_FOR = timedelta(seconds=1.0)
-#: Longer than a prepared action may be sent, and longer than the bank may act late.
+#: Longer than an order is valid, and the bank may act late on top of it.
 SETTLE_SECONDS = 1.3
 LOOKS_NEEDED = 2
 _REPLY_SECONDS = 0.4
@@ -71,6 +75,7 @@ class BankExecutor:
 
     async def prepare(self, context: ExecutionContext) -> PreparedAction:
         config = context.node_config
+        now = float((await self._ask({"op": "time"}))["now"])
         return PreparedAction.of(
             action_type=context.action_type,
             payload_format="crash.bank.v1",
@@ -80,6 +85,7 @@ class BankExecutor:
                     "account": config["account"],
                     "amount": config["amount"],
                     "target": config["destination"],
+                    "valid_until": repr(now + PREPARED_FOR.total_seconds()),
                 }
             ),
             signing_required=True,

@@ -1,5 +1,7 @@
 """A bank without mercy: it takes a client id, never looks whether it has seen it, and answers as it is told to.
 
+It refuses one thing alone, an order whose time is over: without that, no look could ever prove an absence.
+
 `python -m tests.crash.provider.server SOCKET BOOK`. One JSON line a connection; the answer is one JSON line, or none.
 """
 
@@ -60,6 +62,8 @@ class Bank:
             case "modes":
                 self._modes[asked["account"]] = deque(Mode(mode) for mode in asked["modes"])
                 await _say(writer, {"ok": True})
+            case "time":
+                await _say(writer, {"now": repr(time.time())})
             case "find":
                 await _say(writer, {"moves": self._seen(asked["client_id"])})
             case "move":
@@ -74,6 +78,9 @@ class Bank:
         ]
 
     async def _move(self, asked: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        if time.time() > float(asked["valid_until"]):
+            await _say(writer, {"error": "too late"})
+            return
         waiting = self._modes[asked["account"]]
         mode = waiting.popleft() if waiting else Mode.OK
         if mode is Mode.ERROR_BEFORE:
