@@ -28,6 +28,7 @@ class Settings(BaseSettings):
 
     # Engine
     workers_enabled: bool = True
+    start_paused: bool = Field(default=False, description="start nothing until an operator closes or releases it")
     node_dispatch_interval_seconds: float = Field(default=2, ge=1, le=3600)
     node_observe_interval_seconds: float = Field(default=5, ge=1, le=3600)
     node_recovery_interval_seconds: float = Field(default=60, ge=1, le=3600)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -74,3 +76,32 @@ def check_scope(text: str, known: Iterable[str]) -> str:
     if text not in found:
         raise InvalidInput("scope", f"there is nothing here that is called {text!r}", f"Use one of {', '.join(found)}.")
     return text
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """A breaker that is not closed: it holds back the READY nodes under its scope, or lets them through in turns."""
+
+    id: int
+    scope: str
+    opened_at: datetime
+    opened_by: str
+    reason: str
+    held: int  # READY nodes that it holds back now
+    let_through: int
+    released_at: datetime | None = None
+    released_by: str | None = None
+    per_minute: int | None = None
+
+    @property
+    def released(self) -> bool:
+        return self.released_at is not None
+
+    def told(self) -> str:
+        """One line: since when, by whom, why, and what it holds back."""
+        nodes = "1 node" if self.held == 1 else f"{self.held} nodes"
+        line = f"open since {self.opened_at:%Y-%m-%d %H:%M:%S} UTC by {self.opened_by}: {self.reason}"
+        if not self.released:
+            return f"{line}; holds back {nodes}"
+        release = f"released by {self.released_by} at {self.per_minute} a minute, {self.let_through} let through"
+        return f"{line}; {release}, {nodes} to go"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 
 from psycopg.errors import UniqueViolation
@@ -12,16 +13,23 @@ from qtg_dagster.domain.workers import Claimant
 from qtg_dagster.store.database import OnDatabase
 from qtg_dagster.store.statements import as_json, native
 
+#: Seconds between two looks at whose turn it is under released breakers; `let_through.sql` makes up for as many.
+_TURN_SECONDS = 1.0
+
 
 class Claims(OnDatabase):
     """Who works on which node."""
+
+    _turns_taken = float("-inf")
 
     async def claim_ready(self, runner: Claimant, batch: int) -> list[Claim]:
         """Claim up to `batch` nodes to dispatch.
 
         Two runners that meet on one serialization key cannot both win: the unique index refuses the second, which
-        then takes nothing this time and looks again.
+        then takes nothing this time and looks again. Once a second, turns under released breakers are given out first.
         """
+        if time.monotonic() - self._turns_taken >= _TURN_SECONDS:
+            await self._let_through(runner)
         try:
             return await self._claim("claim_ready", runner, batch=batch)
         except UniqueViolation:
@@ -50,6 +58,11 @@ class Claims(OnDatabase):
             graces=as_json(dict(graces)),
             default_grace=default_grace,
         )
+
+    async def _let_through(self, runner: Claimant) -> None:
+        async with self._database.connection() as connection:
+            await connection.execute(native("let_through"), {"network_class": runner.identity.network_class})
+        self._turns_taken = time.monotonic()
 
     async def _claim(self, name: str, runner: Claimant, **parameters: object) -> list[Claim]:
         bound = {"runner_id": runner.runner_id, "network_class": runner.identity.network_class, **parameters}

@@ -48,6 +48,8 @@ class Moves(OnDatabase):
             found = (await _write_intents(connection, [(work, intent)]))[claim.node_id]
         if nonce is not None and not found["nonce_held"]:
             raise StaleClaim(f"nonce {nonce.nonce} of {nonce.sender} is no longer reserved for node {claim.node_id}")
+        if found["stopped"]:
+            raise StaleClaim(f"node {claim.node_id} is held back by a breaker")
         if not found["moved"]:
             raise StaleClaim(f"node {claim.node_id} is no longer ours to submit")
 
@@ -80,7 +82,7 @@ class Moves(OnDatabase):
 
 
 async def _write_intents(connection: Connection, intents: Sequence[tuple[Work, Intent]]) -> dict[str, dict[str, Any]]:
-    """Write what can be written now; gives node id -> {moved, nonce_held}."""
+    """Write what can be written now; gives node id -> {moved, nonce_held, stopped}."""
     items = [_intent_item(work.claim, intent) for work, intent in intents]
     rows = await connection.execute(native("record_intents"), {"intents": as_json(items)})
     return {row["node_id"]: row for row in await rows.fetchall()}

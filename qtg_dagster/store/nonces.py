@@ -46,14 +46,20 @@ _RESERVE = text("""
 """)
 
 # A nonce that is held and will never be used by its holder: the chain executes nothing above it until somebody else
-# uses it. (A nonce that was signed is not handed on, since its signer will sign no other effect under it.)
+# uses it. (A nonce that was signed is not handed on, since its signer will sign no other effect under it.) One whose
+# holder a breaker holds back is no better: what is sent above it would go out when the breaker is closed.
 _HOLE = text("""
     SELECT v.nonce, v.request_node_id::text AS node_id, n.node_state
     FROM qtg.evm_nonce_reservation v
     JOIN qtg.movement_request_nodes n ON n.id = v.request_node_id
     LEFT JOIN qtg.movement_node_attempts a ON a.request_node_id = v.request_node_id AND a.attempt_no = v.attempt_no
     WHERE v.chain = :chain AND v.sender = :sender AND v.reservation_state <> 'RELEASED' AND v.nonce >= :chain_nonce
-      AND (n.node_state IN ('FAILED', 'CANCELLED', 'SKIPPED') OR a.outcome = 'REJECTED')
+      AND (n.node_state IN ('FAILED', 'CANCELLED', 'SKIPPED') OR a.outcome = 'REJECTED'
+           OR n.node_state = 'READY' AND EXISTS (
+                SELECT 1 FROM qtg.breakers b JOIN qtg.movement_requests r ON r.network_class = b.network_class
+                WHERE r.id = n.request_id AND b.closed_at IS NULL AND b.scope = ANY (n.scopes)
+                  AND NOT EXISTS (SELECT 1 FROM qtg.breaker_starts s
+                                  WHERE s.breaker_id = b.id AND s.request_node_id = n.id)))
     ORDER BY v.nonce
     LIMIT 1
 """)
@@ -112,6 +118,11 @@ class NonceLedger:
             nonce = (await transaction.execute(_OWN, attempt)).scalar_one_or_none()
             if nonce is None:
                 hole = (await transaction.execute(_HOLE, {**who, "chain_nonce": chain_nonce})).one_or_none()
+                if hole is not None and hole.node_state == "READY":
+                    raise Conflict(
+                        f"nonce {hole.nonce} of {sender} on {chain} is held by node {hole.node_id}, which a breaker "
+                        "holds back; never signed, it is released by itself, otherwise when that node has started"
+                    )
                 if hole is not None:
                     raise Conflict(
                         f"nonce {hole.nonce} of {sender} on {chain} is held by node {hole.node_id}, which is "

@@ -80,5 +80,6 @@ told AS (
     WHERE callback_url IS NOT NULL
 )
 SELECT item.node_id::text AS node_id, item.node_id IN (SELECT node_id FROM moved) AS moved,
-       item.nonce IS NULL OR item.node_id IN (SELECT node_id FROM nonce_held) AS nonce_held
+       item.nonce IS NULL OR item.node_id IN (SELECT node_id FROM nonce_held) AS nonce_held,
+       item.node_id IN (SELECT node_id FROM stopped) AS stopped
 FROM item

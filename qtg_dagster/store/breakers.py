@@ -1,0 +1,82 @@
+"""Breakers that stand: opened, released and closed under one lock, which intents exclude."""
+
+from __future__ import annotations
+
+from psycopg.errors import LockNotAvailable
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from qtg_dagster.domain.breakers import Breaker
+from qtg_dagster.domain.errors import Conflict
+from qtg_dagster.store.database import Transaction
+
+_PATIENCE_SECONDS = 5
+
+# EXCLUSIVE waits for every intent and every turn that is being written, and lets claims and other reads pass.
+_LOCK = text("LOCK TABLE qtg.breakers IN EXCLUSIVE MODE")
+_STANDING = text("""
+    SELECT b.id, b.scope, b.opened_at, b.opened_by, b.reason, b.let_through, b.released_at, b.released_by,
+           b.release_per_minute AS per_minute,
+           (SELECT count(*) FROM qtg.movement_request_nodes n JOIN qtg.movement_requests r ON r.id = n.request_id
+            WHERE n.node_state = 'READY' AND n.node_kind <> 'manual' AND b.scope = ANY (n.scopes)
+              AND r.request_state IN ('APPROVED', 'EXECUTING') AND r.network_class = b.network_class
+              AND r.failed_nodes = 0
+              AND NOT EXISTS (SELECT 1 FROM qtg.breaker_starts s
+                              WHERE s.breaker_id = b.id AND s.request_node_id = n.id)) AS held
+    FROM qtg.breakers b
+    WHERE b.network_class = :network_class AND b.closed_at IS NULL
+    ORDER BY b.opened_at, b.id
+""")
+_OPEN = text("""
+    INSERT INTO qtg.breakers (network_class, scope, opened_by, reason)
+    VALUES (:network_class, :scope, :actor, :reason)
+""")
+_RELEASE = text("""
+    UPDATE qtg.breakers
+    SET released_at = clock_timestamp(), released_by = :actor, release_per_minute = :per_minute,
+        next_start_at = clock_timestamp()
+    WHERE id = :id
+""")
+_CLOSE = text("""
+    WITH forgotten AS (DELETE FROM qtg.breaker_starts WHERE breaker_id = :id)
+    UPDATE qtg.breakers SET closed_at = clock_timestamp(), closed_by = :actor, close_reason = :reason WHERE id = :id
+""")
+
+
+async def standing_breakers(transaction: Transaction, network_class: str) -> list[Breaker]:
+    """Breakers that are not closed, oldest first, with what each holds back."""
+    rows = await transaction.execute(_STANDING, {"network_class": network_class})
+    return [Breaker(**row) for row in rows.mappings()]
+
+
+async def lock_breakers(transaction: Transaction, network_class: str) -> dict[str, Breaker]:
+    """Scope -> breaker, to be changed by this transaction alone; every intent has seen them, or will see the change.
+
+    Raises `Conflict` when an intent does not end: whoever waits for this lock keeps new intents waiting, too.
+    """
+    await transaction.execute(text(f"SET LOCAL lock_timeout = '{_PATIENCE_SECONDS}s'"))
+    try:
+        await transaction.execute(_LOCK)
+    except DBAPIError as error:
+        if not isinstance(error.orig, LockNotAvailable):
+            raise
+        raise Conflict(
+            f"an intent has kept the breakers locked for {_PATIENCE_SECONDS} s; nothing was changed, try again"
+        ) from error
+    return {breaker.scope: breaker for breaker in await standing_breakers(transaction, network_class)}
+
+
+async def write_open(transaction: Transaction, network_class: str, scope: str, *, actor: str, reason: str) -> None:
+    """A new breaker on a scope that has none."""
+    bound = {"network_class": network_class, "scope": scope, "actor": actor, "reason": reason}
+    await transaction.execute(_OPEN, bound)
+
+
+async def write_release(transaction: Transaction, breaker: Breaker, *, per_minute: int, actor: str) -> None:
+    """Turns from now on; a release at another rate begins to count anew."""
+    await transaction.execute(_RELEASE, {"id": breaker.id, "per_minute": per_minute, "actor": actor})
+
+
+async def write_close(transaction: Transaction, breaker: Breaker, *, actor: str, reason: str) -> None:
+    """The end of a breaker, and of the leaves that it gave."""
+    await transaction.execute(_CLOSE, {"id": breaker.id, "actor": actor, "reason": reason})
