@@ -14,6 +14,8 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from benchmarks.kill.provider import Book
@@ -57,18 +59,33 @@ class Run:
                 raise RuntimeError(f"the worker ended with {self.worker.returncode}")
 
 
+@asynccontextmanager
+async def _at_desk(system: str, command: list[str]) -> AsyncIterator[None]:
+    """Ours needs a person at times; the person is not killed with the worker."""
+    if system != "qtg":
+        yield
+        return
+    operator = await asyncio.create_subprocess_exec(*command)
+    try:
+        yield
+    finally:
+        operator.kill()
+        await operator.wait()
+
+
 async def run(url: str, system: str, python: str, seed: int, kills: int) -> dict[str, float]:
     steps = MOVEMENTS * STEPS
     numbers = random.Random(seed)  # noqa: S311 - it places kills
     module = [python, "-m", f"benchmarks.kill.{system}_worker"]
+    desk = [python, "-m", "benchmarks.kill.qtg_operator"] if system == "qtg" else module
     with tempfile.TemporaryDirectory(prefix="qtg-kill-") as folder:
         socket = f"{folder}/provider"
         one = Run([*module, "work", url, socket], sorted(numbers.sample(range(20, steps - 20), kills)))
         book = Book(one.moved)
         async with await asyncio.start_unix_server(book.serve, socket):
-            set_up = await asyncio.create_subprocess_exec(*module, "set-up", url, socket)
+            set_up = await asyncio.create_subprocess_exec(*desk, "set-up", url, socket)
             assert await set_up.wait() == 0
-            async with asyncio.timeout(_LIMIT_SECONDS):
+            async with asyncio.timeout(_LIMIT_SECONDS), _at_desk(system, [*desk, "operate", url]):
                 await one.work()
             settled = time.monotonic()
     units = book.units()

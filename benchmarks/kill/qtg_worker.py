@@ -1,6 +1,6 @@
 """Ours: three drains over an executor that submits once and asks the provider by key when an answer was lost.
 
-A step that is proven not to have moved is FAILED until a person retries it; the person is played here.
+A step that is proven not to have moved is FAILED until a person retries it: `qtg_operator` plays that person.
 """
 
 from __future__ import annotations
@@ -9,22 +9,14 @@ import asyncio
 import sys
 
 import structlog
-from sqlalchemy import text
 
-from benchmarks.instant import InstantExecutor, chain_of, open_engine
-from benchmarks.kill.wire import IN_FLIGHT, MOVEMENTS, STEPS, ask
+from benchmarks.instant import InstantExecutor, open_engine
+from benchmarks.kill.wire import IN_FLIGHT, ask
 from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, PreparedAction, ResultStatus
 from qtg_dagster.engine.drain import Drain, DrainKind
-from qtg_dagster.engine.interventions import retry_node
-from qtg_dagster.engine.orders import MovementOrder
 from qtg_dagster.engine.parts import Engine
-from qtg_dagster.engine.requests import approve_movement, create_movement, publish_template
 
-_STAND = text("""
-    SELECT r.id::text, r.request_state, (
-        SELECT n.node_key FROM qtg.movement_request_nodes n WHERE n.request_id = r.id AND n.node_state = 'FAILED')
-    FROM qtg.movement_requests r WHERE r.finished_at IS NULL
-""")
+_OPEN = "SELECT count(*) AS open FROM qtg.movement_requests WHERE finished_at IS NULL"
 
 
 class _Mover(InstantExecutor):
@@ -50,25 +42,14 @@ class _Mover(InstantExecutor):
         return ExecutionResult(status=status, error_code=None if found else "NEVER_LEFT", evidence={"found": found})
 
 
-async def set_up(engine: Engine) -> None:
-    await publish_template(engine, chain_of(STEPS))
-    order = MovementOrder(template_key=f"bench_chain_{STEPS}", requested_by="bench")
-    for _ in range(MOVEMENTS):
-        receipt = await create_movement(engine, order)
-        await approve_movement(engine, receipt.request_id, actor="bench approver")
-
-
 async def work(engine: Engine) -> None:
     """Until every movement has ended."""
     drains = [Drain(engine, kind) for kind in DrainKind]
     tasks = [asyncio.create_task(drain.run()) for drain in drains]
     while True:
-        async with engine.database.transaction() as transaction:
-            open_now = (await transaction.execute(_STAND)).all()
-        for request_id, state, failed in open_now:
-            if failed is not None and state in ("MANUAL_INTERVENTION", "FAILED"):
-                await retry_node(engine, request_id, failed, actor="bench operator", reason="it never left")
-        if not open_now:
+        async with engine.database.connection() as connection:
+            row = await (await connection.execute(_OPEN)).fetchone()
+        if row is not None and not row["open"]:
             break
         await asyncio.sleep(0.05)
     for drain in drains:
@@ -76,12 +57,12 @@ async def work(engine: Engine) -> None:
     await asyncio.gather(*tasks)
 
 
-async def main(verb: str, url: str, socket: str) -> None:
+async def main(url: str, socket: str) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     given = {"drain_concurrency": IN_FLIGHT, "node_recovery_batch_size": 64, "node_recovery_interval_seconds": 1}
     async with open_engine(url, executor=_Mover(socket), **given) as engine:
-        await (set_up(engine) if verb == "set-up" else work(engine))
+        await work(engine)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:4]))
+    asyncio.run(main(*sys.argv[2:4]))
