@@ -15,7 +15,8 @@ from qtg_dagster.domain.work import Work
 
 log = structlog.get_logger("qtg.engine")
 
-RETRY_DELAYS = (0.05, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
+#: None is long: the next drain of the kind waits for what this one still holds, also after the store's return.
+RETRY_DELAYS = (0.05, 0.2, 0.5, 1.0, *(2.0,) * 7)
 #: What shares one commit, at most.
 BATCH = 64
 
