@@ -5,10 +5,12 @@ from __future__ import annotations
 import dagster as dg
 
 from assets.balances import balance_snapshots, balances
+from assets.breakers import none_held_back
 from assets.checks import asset_checks
 from assets.executors import executor_health, executors
 from assets.movements import movements
 from assets.workers import worker_checks, workers
+from qtg_dagster.jobs.breakers import breaker_jobs
 from qtg_dagster.jobs.core import resume_core
 from qtg_dagster.jobs.decisions import decision_jobs
 from qtg_dagster.jobs.drains import drain_jobs
@@ -25,11 +27,12 @@ def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definiti
     """All definitions, for these settings' flags and intervals and with these resources."""
     return dg.Definitions(
         assets=[balances, executors, movements, workers],
-        asset_checks=[*asset_checks, *worker_checks],
+        asset_checks=[*asset_checks, none_held_back, *worker_checks],
         jobs=[
             *drain_jobs.values(),
             *movement_jobs,
             *decision_jobs,
+            *breaker_jobs,
             executor_health,
             balance_snapshots,
             reap_evm_nonces,

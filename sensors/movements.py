@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
+from assets.breakers import find_breakers
 from assets.checks import Finding, find_interventions, find_old_balances
 from assets.movements import materialization
 from assets.workers import find_workers
@@ -100,6 +101,7 @@ async def look(database: Database, settings: Settings, cursor: Cursor) -> News:
     findings = [
         await find_old_balances(database, settings),
         await find_interventions(database, settings),
+        await find_breakers(database, settings),
         *await find_workers(database, settings),
     ]
     return News(settled, sorted(found, key=lambda movement: order[movement.request_id]), findings)

@@ -27,6 +27,24 @@ def core_workers(settings: Settings) -> Iterator[Finding]:
     yield from asyncio.run(_survey(settings))
 
 
+def breakers(settings: Settings) -> Iterator[Finding]:
+    """What is held back at the moment; somebody wants it so, and nothing is broken."""
+    yield asyncio.run(_list_breakers(settings))
+
+
+async def _list_breakers(settings: Settings) -> Finding:
+    from qtg_dagster.store.breakers import standing_breakers
+    from qtg_dagster.store.database import Database
+
+    database = Database(settings.database_url, pool_size=1)
+    try:
+        async with database.transaction() as transaction:
+            standing = await standing_breakers(transaction, settings.network_class)
+    finally:
+        await database.close()
+    return Finding("breakers", True, "; ".join(f"{one.scope} {one.told()}" for one in standing) or "none is open")
+
+
 async def _survey(settings: Settings) -> list[Finding]:
     from qtg_dagster.domain.core_group import CoreStanding
     from qtg_dagster.store.database import Database

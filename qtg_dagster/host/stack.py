@@ -99,9 +99,12 @@ class Stack:
         web_port = remembered_port(self.home, "webserver", self.web_port or _WEB_PORT)
         workspace = prepare_dagster_home(self.home, code_port)
         seeding = _seed(environment)
+        if self.settings.start_paused:  # nothing may be there to start a node before the breaker stands
+            _await_seeding(seeding)
         supervisor.start(code_server(code_port, environment))
         supervisor.start(webserver(web_port, workspace, environment), daemon(url, workspace, environment))
-        _await_seeding(seeding)
+        if not self.settings.start_paused:
+            _await_seeding(seeding)
         return f"http://127.0.0.1:{web_port}"
 
 
