@@ -11,26 +11,15 @@ from qtg_dagster.domain.canonical import canonical_json, json_problem
 from qtg_dagster.domain.contract import ADOPTED_REF, ExecutionContext, ExecutionResult, PreparedAction, ResultStatus
 from qtg_dagster.domain.errors import Conflict, InvalidInput, NotFound
 from qtg_dagster.domain.redaction import redact_text
+from qtg_dagster.domain.requests import Adoption, Decision, FoundNode, LockedRequest
 from qtg_dagster.domain.states import NodeState, RequestState
 from qtg_dagster.engine.books import ledger_document
 from qtg_dagster.engine.context import build_execution_context, check_drift, check_limits, idempotency_key
-from qtg_dagster.engine.deeds import audit_deed
 from qtg_dagster.engine.interventions import go_on_if_freed, make_ready_again
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.engine.permission import check_permitted, lock_for, standing_of
+from qtg_dagster.engine.ports import Decisions
 from qtg_dagster.executors.contract import Adopts
-from qtg_dagster.store.adoption import (
-    Adoption,
-    FoundNode,
-    find_node,
-    holder_of,
-    lock_node,
-    nonce_in_the_way,
-    write_adoption,
-)
-from qtg_dagster.store.database import Transaction
-from qtg_dagster.store.decided import wake
-from qtg_dagster.store.requests import LockedRequest, read_request, set_request_state
 
 PAYLOAD_FORMAT = "qtg.adopted.v1"
 
@@ -53,9 +42,9 @@ async def adopt(
         raise Conflict(f"{node_key} is done by {_executor_key(context)}, which can adopt nothing")
     seen = await executor.adopt(context, reference)
     _check_answer(node_key, reference, seen)
-    async with engine.database.transaction() as tx:
+    async with engine.store.deciding() as tx:
         request = await lock_for(engine, tx, request_id, Action.ADOPT, node_key)
-        await lock_node(tx, before.node_id)
+        await tx.lock_node(before.node_id)
         await _check_still_fits(tx, request, node_key, before, seen, executor.identifying_refs)
         ledger = ledger_document(
             request.stored.plan,
@@ -67,15 +56,15 @@ async def adopt(
         )
         await _write(tx, request, node_key, before, reference, seen, ledger, actor=actor, reason=reason)
         details = {"node_key": node_key, "reference": reference, "reason": reason, "evidence": seen.evidence}
-        await audit_deed(tx, engine, actor, "adopt", request.request_id, details)
+        await tx.decide(request, Decision(actor, "adopt", details))
     return seen
 
 
 async def _look_at_node(engine: Engine, request_id: str, node_key: str) -> tuple[FoundNode, ExecutionContext]:
-    async with engine.database.transaction() as tx:
-        request = await read_request(tx, request_id, engine.settings.network_class)
+    async with engine.store.deciding() as tx:
+        request = await tx.read_request(request_id, engine.settings.network_class)
         check_permitted(standing_of(engine, request), request, Action.ADOPT, node_key)
-        found = await find_node(tx, request, node_key)
+        found = await tx.find_node(request, node_key)
     works = await engine.store.load_works([found.claim(request.request_id)])
     if not works:
         raise NotFound(f"node {node_key} is gone, or its plan cannot be read")
@@ -106,23 +95,23 @@ def _check_answer(node_key: str, reference: str, seen: ExecutionResult) -> None:
 
 
 async def _check_still_fits(
-    tx: Transaction,
+    tx: Decisions,
     request: LockedRequest,
     node_key: str,
     before: FoundNode,
     seen: ExecutionResult,
     identifying: tuple[str, ...],
 ) -> None:
-    now = await find_node(tx, request, node_key)
+    now = await tx.find_node(request, node_key)
     if (now.node_state, now.attempt_no) != (before.node_state, before.attempt_no):
         raise Conflict(f"{node_key} went from {before.node_state} to {now.node_state} meanwhile; look again")
     if now.node_state is NodeState.READY and now.being_worked:
         # It may be signing at this moment; what it signs must not be left without a node that knows of it.
         raise Conflict(f"{node_key} is being dispatched at this moment; look again")
-    holder = await holder_of(tx, now.node_id, seen.provider_refs, identifying)
+    holder = await tx.holder_of(now.node_id, seen.provider_refs, identifying)
     if holder is not None:
         raise Conflict(f"{node_key} cannot adopt what is {holder}'s already")
-    nonce = await nonce_in_the_way(tx, now.node_id, seen.provider_refs.get("nonce"))
+    nonce = await tx.nonce_in_the_way(now.node_id, seen.provider_refs.get("nonce"))
     if nonce is not None:
         raise Conflict(
             f"{node_key} has signed nonce {nonce}, which nothing else may use: adopt a transaction with that nonce"
@@ -130,7 +119,7 @@ async def _check_still_fits(
 
 
 async def _write(
-    tx: Transaction,
+    tx: Decisions,
     request: LockedRequest,
     node_key: str,
     before: FoundNode,
@@ -158,9 +147,9 @@ async def _write(
         actor=actor,
         ledger=ledger,
     )
-    await write_adoption(tx, adoption)
+    await tx.write_adoption(adoption)
     if request.request_state in (RequestState.APPROVED, RequestState.WAITING_MANUAL_ACTION):
-        await set_request_state(tx, request, RequestState.EXECUTING)
+        await tx.set_request_state(request, RequestState.EXECUTING)
     else:
         await go_on_if_freed(tx, request)
-    await wake(tx, "observe")
+    await tx.wake("observe")

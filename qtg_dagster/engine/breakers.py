@@ -14,7 +14,7 @@ from qtg_dagster.engine.parts import Engine
 from qtg_dagster.store.audit import audit
 from qtg_dagster.store.breakers import lock_breakers, standing_breakers, write_close, write_open, write_release
 from qtg_dagster.store.database import Transaction
-from qtg_dagster.store.decided import wake
+from qtg_dagster.store.decided import Decided
 
 #: Who opens breakers at start-up.
 STARTUP = "startup"
@@ -54,7 +54,7 @@ async def release_breaker(engine: Engine, name: str, *, per_minute: int, actor: 
         breaker = _found(await lock_breakers(tx, network_class), name)
         await write_release(tx, breaker, per_minute=per_minute, actor=actor)
         await _audit(tx, engine, actor, "release_breaker", name, {"reason": reason, "per_minute": per_minute})
-        await wake(tx, "dispatch")
+        await Decided(tx).wake("dispatch")
         return await _standing(tx, network_class, name)
 
 
@@ -67,7 +67,7 @@ async def close_breaker(engine: Engine, name: str, *, actor: str, reason: str = 
         breaker = _found(await lock_breakers(tx, engine.settings.network_class), name)
         await write_close(tx, breaker, actor=actor, reason=reason)
         await _audit(tx, engine, actor, "close_breaker", name, {"reason": reason, "stood": breaker.told()})
-        await wake(tx, "dispatch")
+        await Decided(tx).wake("dispatch")
         return breaker
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from qtg_dagster.domain.breakers import node_scopes
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import Plan, approval_digest, compiled_plan_hash
+from qtg_dagster.domain.requests import NewRequest, StoredPlan
 from qtg_dagster.engine.orders import (
     MovementOrder,
     check_static_limits,
@@ -16,8 +17,6 @@ from qtg_dagster.engine.orders import (
 )
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.executors.contract import serialization_key
-from qtg_dagster.store.requests import NewRequest
-from qtg_dagster.store.templates import StoredPlan
 
 
 def compile_order(engine: Engine, order: MovementOrder, stored: StoredPlan) -> NewRequest:

@@ -6,14 +6,13 @@ from qtg_dagster.domain.actions import Action
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.journal import StepKind
 from qtg_dagster.domain.progress import derive_request_state
+from qtg_dagster.domain.requests import Decision, LockedRequest
 from qtg_dagster.domain.states import NodeState, RequestState
-from qtg_dagster.engine.deeds import audit_deed
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.engine.permission import lock_for
+from qtg_dagster.engine.ports import Decisions
 from qtg_dagster.engine.requests import go_on_after
 from qtg_dagster.store.database import Transaction
-from qtg_dagster.store.decided import move_nodes, wake
-from qtg_dagster.store.requests import LockedRequest, lock_request, set_request_state
 
 _STOPPED = frozenset({RequestState.FAILED, RequestState.MANUAL_INTERVENTION})
 
@@ -26,10 +25,10 @@ async def resume_movement(
     Raises `NotFound`; `Conflict` when it does not wait for an intervention, or when a node of it has FAILED and
     nothing is left to find out: then only `retry_node` or a cancel leads on.
     """
-    async with engine.database.within(transaction) as tx:
+    async with engine.store.deciding(transaction) as tx:
         request = await lock_for(engine, tx, request_id, Action.RESUME)
         await _go_on(tx, request)
-        await audit_deed(tx, engine, actor, "resume", request.request_id, {"reason": reason})
+        await tx.decide(request, Decision(actor, "resume", {"reason": reason}))
 
 
 async def retry_node(
@@ -40,11 +39,11 @@ async def retry_node(
     Its movement goes on in the same commit, unless another node keeps it stopped. Raises `NotFound`; `Conflict` for
     a node that is not FAILED, a movement that has ended, or an earlier attempt that could still take effect.
     """
-    async with engine.database.within(transaction) as tx:
+    async with engine.store.deciding(transaction) as tx:
         request = await lock_for(engine, tx, request_id, Action.RETRY, node_key)
         await make_ready_again(tx, request, node_key, actor=actor, reason=reason)
         await go_on_if_freed(tx, request)
-        await audit_deed(tx, engine, actor, "retry", request.request_id, {"node_key": node_key, "reason": reason})
+        await tx.decide(request, Decision(actor, "retry", {"node_key": node_key, "reason": reason}))
 
 
 async def skip_node(
@@ -58,35 +57,35 @@ async def skip_node(
     """
     if not reason.strip():
         raise InvalidInput("reason", "is empty", "Say why the step is not needed.")
-    async with engine.database.within(transaction) as tx:
+    async with engine.store.deciding(transaction) as tx:
         request = await lock_for(engine, tx, request_id, Action.SKIP, node_key)
         facts = {"skipped": reason}
-        await move_nodes(
-            tx, request, [node_key], NodeState.SKIPPED, step_kind=StepKind.OPERATOR, facts=facts, actor=actor
+        await tx.move_nodes(
+            request, [node_key], NodeState.SKIPPED, step_kind=StepKind.OPERATOR, facts=facts, actor=actor
         )
         await go_on_after(tx, request, node_key, NodeState.SKIPPED)
-        await audit_deed(tx, engine, actor, "skip", request.request_id, {"node_key": node_key, "reason": reason})
+        await tx.decide(request, Decision(actor, "skip", {"node_key": node_key, "reason": reason}))
 
 
-async def make_ready_again(tx: Transaction, request: LockedRequest, node_key: str, *, actor: str, reason: str) -> None:
+async def make_ready_again(tx: Decisions, request: LockedRequest, node_key: str, *, actor: str, reason: str) -> None:
     """FAILED -> READY, as a person's step in the journal."""
     facts = {"retry": reason}
-    await move_nodes(tx, request, [node_key], NodeState.READY, step_kind=StepKind.OPERATOR, facts=facts, actor=actor)
+    await tx.move_nodes(request, [node_key], NodeState.READY, step_kind=StepKind.OPERATOR, facts=facts, actor=actor)
 
 
-async def go_on_if_freed(tx: Transaction, request: LockedRequest) -> None:
+async def go_on_if_freed(tx: Decisions, request: LockedRequest) -> None:
     """EXECUTING again, when no node keeps a stopped movement stopped any more."""
-    after = await lock_request(tx, request.request_id, request.network_class)
+    after = await tx.lock_request(request.request_id, request.network_class)
     still = derive_request_state(after.stored.plan, after.node_states)
     if after.request_state in _STOPPED and still not in _STOPPED:
         await _go_on(tx, after)
 
 
-async def _go_on(tx: Transaction, request: LockedRequest) -> None:
+async def _go_on(tx: Decisions, request: LockedRequest) -> None:
     """EXECUTING, and from there at once to what the nodes say, when that is a person's step or the end."""
-    await set_request_state(tx, request, RequestState.EXECUTING)
+    await tx.set_request_state(request, RequestState.EXECUTING)
     derived = derive_request_state(request.stored.plan, request.node_states)
     if derived in (RequestState.WAITING_MANUAL_ACTION, RequestState.COMPLETED):
-        going = await lock_request(tx, request.request_id, request.network_class)
-        await set_request_state(tx, going, derived)
-    await wake(tx, "dispatch", "observe", "recover")
+        going = await tx.lock_request(request.request_id, request.network_class)
+        await tx.set_request_state(going, derived)
+    await tx.wake("dispatch", "observe", "recover")

@@ -5,21 +5,22 @@ from __future__ import annotations
 from qtg_dagster.domain.actions import Action, Allowed, Standing, allowed_actions, objection
 from qtg_dagster.domain.errors import ApprovalExpired, Conflict, NotFound
 from qtg_dagster.domain.plans import Plan
+from qtg_dagster.domain.requests import LockedRequest
 from qtg_dagster.domain.states import RequestState
 from qtg_dagster.engine.parts import Engine
+from qtg_dagster.engine.ports import Decisions
 from qtg_dagster.executors.contract import Adopts
 from qtg_dagster.store.database import Transaction
-from qtg_dagster.store.requests import LockedRequest, lock_request, read_request
 
 
 async def lock_for(
-    engine: Engine, transaction: Transaction, request_id: str, action: Action, node_key: str | None = None
+    engine: Engine, tx: Decisions, request_id: str, action: Action, node_key: str | None = None
 ) -> LockedRequest:
     """Lock a movement for an action that may be taken now.
 
     Raises `NotFound`, `ApprovalExpired`, or `Conflict` with the reason and with what can be done instead.
     """
-    request = await lock_request(transaction, request_id, engine.settings.network_class)
+    request = await tx.lock_request(request_id, engine.settings.network_class)
     check_permitted(standing_of(engine, request), request, action, node_key)
     return request
 
@@ -54,7 +55,8 @@ def standing_of(engine: Engine, request: LockedRequest) -> Standing:
 
 async def read_allowed_actions(engine: Engine, transaction: Transaction, request_id: str) -> tuple[Allowed, ...]:
     """What may be done with a movement now, to be shown; raises `NotFound`."""
-    request = await read_request(transaction, request_id, engine.settings.network_class)
+    async with engine.store.deciding(transaction) as tx:
+        request = await tx.read_request(request_id, engine.settings.network_class)
     return allowed_actions(standing_of(engine, request))
 
 

@@ -11,17 +11,29 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from qtg_dagster.domain.errors import StaleClaim
+from qtg_dagster.domain.journal import StepKind
+from qtg_dagster.domain.plans import Plan
 from qtg_dagster.domain.progress import Advance
+from qtg_dagster.domain.requests import (
+    Adoption,
+    Decision,
+    FoundNode,
+    InsertedRequest,
+    LockedRequest,
+    NewRequest,
+    StoredPlan,
+)
+from qtg_dagster.domain.states import NodeState, RequestState
 from qtg_dagster.domain.work import Claim, Intent, Move, RecoveryArm, Work
 from qtg_dagster.domain.workers import Backlog, Claimant, RunnerIdentity
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
 
-    from qtg_dagster.store.database import Database
+    from qtg_dagster.store.database import Database, Transaction
 
 
 class Runner(Claimant, Protocol):
@@ -109,8 +121,104 @@ class Works(Protocol):
         ...
 
 
+class Requests(Protocol):
+    """Movements, within one transaction."""
+
+    async def publish_plan(self, plan: Plan) -> StoredPlan:
+        """The plan as its template's newest version; the same plan again is the version that stands."""
+        ...
+
+    async def require_plan(self, template_key: str, version: int | None = None) -> StoredPlan:
+        """The given version of a template, or its newest; raises `InvalidInput`."""
+        ...
+
+    async def find_by_key(self, network_class: str, key: str) -> tuple[str, str] | None:
+        """(request id, body hash) of the movement that stands under an idempotency key."""
+        ...
+
+    async def insert_request(self, new: NewRequest) -> InsertedRequest | None:
+        """A movement with its BLOCKED nodes, audited; None when its idempotency key is taken."""
+        ...
+
+    async def lock_request(self, request_id: str, network_class: str) -> LockedRequest:
+        """A movement that nobody else moves until the transaction ends; raises `NotFound`."""
+        ...
+
+    async def read_request(self, request_id: str, network_class: str) -> LockedRequest:
+        """The same without the lock, to be shown: nothing may be decided on it."""
+        ...
+
+
+class Decided(Protocol):
+    """What becomes of a locked movement by a person's decision, within the transaction that locked it."""
+
+    async def decide(self, request: LockedRequest, decision: Decision) -> None:
+        """Moves, journal, approval, callbacks and audit of one decision; raises `IllegalMove`."""
+        ...
+
+    async def move_nodes(
+        self,
+        request: LockedRequest,
+        keys: Sequence[str],
+        state: NodeState,
+        *,
+        step_kind: StepKind,
+        facts: Mapping[str, Any],
+        actor: str | None = None,
+        refs: Mapping[str, Any] | None = None,
+    ) -> None:
+        """The same step of several nodes; whoever held a claim on one finds it taken over."""
+        ...
+
+    async def set_request_state(
+        self, request: LockedRequest, state: RequestState, *, frontier: Sequence[str] | None = None
+    ) -> None:
+        """Move the movement itself and tell its owner; raises `IllegalMove`."""
+        ...
+
+    async def advance_frontier(self, request: LockedRequest, frontier: Sequence[str], *, after: str) -> None:
+        """The nodes that the movement has come to, told to its owner."""
+        ...
+
+    async def wake(self, *kinds: str) -> None:
+        """Let the drains of these kinds look at once when the transaction commits."""
+        ...
+
+
+class Adoptions(Protocol):
+    """Attaching what exists already to a node, within the transaction that locked its movement."""
+
+    async def find_node(self, request: LockedRequest, node_key: str) -> FoundNode:
+        """The node as it stands now."""
+        ...
+
+    async def lock_node(self, node_id: str) -> None:
+        """Hold a node against claims."""
+        ...
+
+    async def holder_of(self, node_id: str, refs: Mapping[str, Any], identifying: Sequence[str]) -> str | None:
+        """Which other node has the thing that these refs name; nobody else adopts it until the transaction ends."""
+        ...
+
+    async def nonce_in_the_way(self, node_id: str, nonce: str | None) -> int | None:
+        """A nonce above `nonce` that was signed for this node: it would be left to nobody."""
+        ...
+
+    async def write_adoption(self, adoption: Adoption) -> None:
+        """READY or UNKNOWN -> SUBMITTED by adoption; whoever held a claim finds it taken over."""
+        ...
+
+
+class Decisions(Requests, Decided, Adoptions, Protocol):
+    """One transaction: all that is decided in it is written, or nothing."""
+
+
 class Store(Claims, Works, Protocol):
-    """All that the money path needs."""
+    """All that the engine needs."""
+
+    def deciding(self, transaction: Transaction | None = None) -> AbstractAsyncContextManager[Decisions]:
+        """The caller's own transaction, which stays the caller's to commit; or one that commits with the block."""
+        ...
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:

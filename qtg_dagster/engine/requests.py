@@ -7,33 +7,22 @@ from qtg_dagster.domain.errors import Conflict, InvalidInput, PlanDrift
 from qtg_dagster.domain.journal import StepKind
 from qtg_dagster.domain.plans import Plan, approval_digest, compiled_plan_hash
 from qtg_dagster.domain.progress import advance_after_completion
+from qtg_dagster.domain.requests import UNSEEN, Decision, LockedRequest, NodeMove, StoredPlan
 from qtg_dagster.domain.states import (
     REQUEST_MOVES,
     NodeState,
     RequestState,
 )
 from qtg_dagster.engine.compiling import compile_order
-from qtg_dagster.engine.deeds import audit_deed
 from qtg_dagster.engine.orders import (
     MovementOrder,
     MovementReceipt,
 )
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.engine.permission import lock_for
+from qtg_dagster.engine.ports import Decisions
 from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.database import Transaction
-from qtg_dagster.store.decided import Decision, NodeMove, decide, move_nodes
-from qtg_dagster.store.requests import (
-    UNSEEN,
-    LockedRequest,
-    advance_frontier,
-    find_by_key,
-    insert_request,
-    lock_request,
-    read_request,
-    set_request_state,
-)
-from qtg_dagster.store.templates import StoredPlan, publish_plan, require_plan
 
 
 async def publish_template(engine: Engine, plan: Plan, transaction: Transaction | None = None) -> StoredPlan:
@@ -45,8 +34,8 @@ async def publish_template(engine: Engine, plan: Plan, transaction: Transaction 
                 f"no executor is registered as {node.executor_key}",
                 "Register it, or name one of: " + ", ".join(key for key, _ in engine.executors.items()),
             )
-    async with engine.database.within(transaction) as tx:
-        return await publish_plan(tx, plan)
+    async with engine.store.deciding(transaction) as tx:
+        return await tx.publish_plan(plan)
 
 
 async def create_movement(
@@ -57,13 +46,13 @@ async def create_movement(
     With `transaction`, it becomes part of the caller's own and commits with it. The same idempotency key and order
     returns the movement that stands; another order under the key raises `Conflict`. Nothing is stored on an error.
     """
-    async with engine.database.within(transaction) as tx:
+    async with engine.store.deciding(transaction) as tx:
         # Before the template is looked at: what stands stands, also when the template was tightened or replaced since.
         standing = await _standing(engine, tx, order)
         if standing is not None:
             return standing
-        new = compile_order(engine, order, await require_plan(tx, order.template_key, order.template_version))
-        inserted = await insert_request(tx, new)
+        new = compile_order(engine, order, await tx.require_plan(order.template_key, order.template_version))
+        inserted = await tx.insert_request(new)
         if inserted is None:
             standing = await _standing(engine, tx, order)
             if standing is None:
@@ -79,11 +68,11 @@ async def create_movement(
         )
 
 
-async def _standing(engine: Engine, tx: Transaction, order: MovementOrder) -> MovementReceipt | None:
+async def _standing(engine: Engine, tx: Decisions, order: MovementOrder) -> MovementReceipt | None:
     """The movement that stands under the order's key, if it has one; another order under it is a `Conflict`."""
     if order.idempotency_key is None:
         return None
-    found = await find_by_key(tx, engine.settings.network_class, order.idempotency_key)
+    found = await tx.find_by_key(engine.settings.network_class, order.idempotency_key)
     if found is None:
         return None
     request_id, body_hash = found
@@ -91,7 +80,7 @@ async def _standing(engine: Engine, tx: Transaction, order: MovementOrder) -> Mo
         raise Conflict(
             f"idempotency_key {order.idempotency_key!r} belongs to movement {request_id} with another content"
         )
-    request = await read_request(tx, request_id, engine.settings.network_class)
+    request = await tx.read_request(request_id, engine.settings.network_class)
     return MovementReceipt(
         request_id=request.request_id,
         created=False,
@@ -110,7 +99,7 @@ async def approve_movement(
     Raises `NotFound`; `Conflict` when it is not waiting for approval or an executor or signer it needs is down;
     `ApprovalExpired` after its window; `PlanDrift` when its plan is not the one that was compiled.
     """
-    async with engine.database.within(transaction) as tx:
+    async with engine.store.deciding(transaction) as tx:
         request = await lock_for(engine, tx, request_id, Action.APPROVE)
         _check_unchanged(request)
         if request.down:
@@ -129,10 +118,10 @@ async def approve_movement(
             frontier=found.ready,
             moves=[NodeMove(key, NodeState.READY, StepKind.READIED, facts, actor) for key in found.ready],
         )
-        await decide(tx, request, decision)
+        await tx.decide(request, decision)
         if found.request_state is not None:
-            approved = await lock_request(tx, request_id, request.network_class)
-            await set_request_state(tx, approved, found.request_state)
+            approved = await tx.lock_request(request_id, request.network_class)
+            await tx.set_request_state(approved, found.request_state)
         fault_point(FaultPoint.APPROVE)
 
 
@@ -140,7 +129,7 @@ async def reject_movement(
     engine: Engine, request_id: str, *, actor: str, reason: str, transaction: Transaction | None = None
 ) -> None:
     """Refuse a movement for good. Raises `NotFound`, `Conflict`, `ApprovalExpired`."""
-    async with engine.database.within(transaction) as tx:
+    async with engine.store.deciding(transaction) as tx:
         request = await lock_for(engine, tx, request_id, Action.REJECT)
         decision = Decision(
             actor=actor,
@@ -151,7 +140,7 @@ async def reject_movement(
             state=RequestState.REJECTED,
             moves=_cancelled(request, actor, "rejected"),
         )
-        await decide(tx, request, decision)
+        await tx.decide(request, decision)
 
 
 async def cancel_movement(
@@ -161,7 +150,7 @@ async def cancel_movement(
 
     Raises `Conflict` while a node is in flight or UNKNOWN: what may already have moved cannot be called off.
     """
-    async with engine.database.within(transaction) as tx:
+    async with engine.store.deciding(transaction) as tx:
         request = await lock_for(engine, tx, request_id, Action.CANCEL)
         decision = Decision(
             actor=actor,
@@ -170,7 +159,7 @@ async def cancel_movement(
             state=RequestState.CANCELLED,
             moves=_cancelled(request, actor, reason),
         )
-        await decide(tx, request, decision)
+        await tx.decide(request, decision)
 
 
 async def complete_manual_node(
@@ -189,11 +178,10 @@ async def complete_manual_node(
     """
     if not note.strip():
         raise InvalidInput("note", "is empty", "Say what was done and where it can be seen.")
-    async with engine.database.within(transaction) as tx:
+    async with engine.store.deciding(transaction) as tx:
         request = await lock_for(engine, tx, request_id, Action.COMPLETE, node_key)
         facts = {"note": note, "provider_refs": provider_refs or {}}
-        await move_nodes(
-            tx,
+        await tx.move_nodes(
             request,
             [node_key],
             NodeState.COMPLETED,
@@ -203,21 +191,21 @@ async def complete_manual_node(
             refs=provider_refs,
         )
         await go_on_after(tx, request, node_key, NodeState.COMPLETED)
-        await audit_deed(tx, engine, actor, "complete_manual_node", request.request_id, {"node_key": node_key, **facts})
+        await tx.decide(request, Decision(actor, "complete_manual_node", {"node_key": node_key, **facts}))
 
 
-async def go_on_after(tx: Transaction, request: LockedRequest, node_key: str, settled: NodeState) -> None:
+async def go_on_after(tx: Decisions, request: LockedRequest, node_key: str, settled: NodeState) -> None:
     """All that follows when a person settled a node of a locked movement."""
     states = {**request.node_states, node_key: settled}
     found = advance_after_completion(request.stored.plan, states)
-    await move_nodes(tx, request, found.ready, NodeState.READY, step_kind=StepKind.READIED, facts={"after": node_key})
+    await tx.move_nodes(request, found.ready, NodeState.READY, step_kind=StepKind.READIED, facts={"after": node_key})
     state = found.request_state
     if state is None and request.request_state is RequestState.WAITING_MANUAL_ACTION:
         state = RequestState.EXECUTING
     if found.ready:
-        await advance_frontier(tx, request, found.ready, after=node_key)
+        await tx.advance_frontier(request, found.ready, after=node_key)
     if state in REQUEST_MOVES[request.request_state]:
-        await set_request_state(tx, request, state)
+        await tx.set_request_state(request, state)
 
 
 def _check_unchanged(request: LockedRequest) -> None:

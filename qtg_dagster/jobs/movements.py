@@ -5,13 +5,14 @@ from pydantic import Field, ValidationError
 
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import Plan
+from qtg_dagster.domain.requests import StoredPlan
 from qtg_dagster.engine.orders import MovementOrder
 from qtg_dagster.engine.requests import create_movement as create
 from qtg_dagster.engine.requests import publish_template
 from qtg_dagster.inventory import Inventory
 from qtg_dagster.jobs.pictures import dag_picture, table
 from qtg_dagster.jobs.refusals import shown_in_the_ui
-from qtg_dagster.store.templates import StoredPlan, require_plan
+from qtg_dagster.store.templates import PlanVersions
 from resources import PlatformResource
 
 
@@ -42,7 +43,7 @@ async def create_one(context: dg.OpExecutionContext, config: NewMovement, platfo
         async with platform.open() as parts:
             receipt = await create(parts.engine, order)
             async with parts.database.transaction() as transaction:
-                stored = await require_plan(transaction, order.template_key, receipt.template_version)
+                stored = await PlanVersions(transaction).require_plan(order.template_key, receipt.template_version)
     context.add_output_metadata(
         {
             "request id": receipt.request_id,

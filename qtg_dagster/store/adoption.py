@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import text
 
-from qtg_dagster.domain.contract import PreparedAction
 from qtg_dagster.domain.redaction import redact
+from qtg_dagster.domain.requests import Adoption, FoundNode, LockedRequest
 from qtg_dagster.domain.states import NodeState
-from qtg_dagster.domain.work import Claim
-from qtg_dagster.store.database import Transaction
-from qtg_dagster.store.requests import LockedRequest
+from qtg_dagster.store.database import InTransaction
 from qtg_dagster.store.statements import as_json
 
 #: First key of the advisory locks under which one thing is adopted once.
@@ -103,76 +100,46 @@ _ADOPT = text("""
 """)
 
 
-@dataclass(frozen=True, slots=True)
-class FoundNode:
-    """A node as it stands, before or under its lock."""
+class Adoptions(InTransaction):
+    """Nodes that are given what exists already."""
 
-    node_id: str
-    node_state: NodeState
-    attempt_no: int
-    claim_epoch: int
-    being_worked: bool  # claimed by a runner that lives
+    async def find_node(self, request: LockedRequest, node_key: str) -> FoundNode:
+        """The node as it stands now."""
+        row = (await self._tx.execute(_FIND, {"request_id": request.request_id, "node_key": node_key})).one()
+        state, worked = NodeState(row.node_state), bool(row.being_worked)
+        return FoundNode(row.node_id, state, row.attempt_no, row.claim_epoch, worked)
 
-    def claim(self, request_id: str) -> Claim:
-        """To read its work with; nobody's claim, so nothing can be written under it."""
-        return Claim(self.node_id, request_id, 0, self.claim_epoch, self.node_state)
+    async def lock_node(self, node_id: str) -> None:
+        """Hold a node against claims."""
+        await self._tx.execute(_LOCK_NODE, {"node_id": node_id})
 
+    async def holder_of(self, node_id: str, refs: Mapping[str, Any], identifying: Sequence[str]) -> str | None:
+        """Which other node has the thing that these refs name; until this transaction ends, nobody else adopts it."""
+        things = sorted((name, refs[name]) for name in identifying if refs.get(name))
+        for name, value in things:
+            await self._tx.execute(_LOCK_THING, {"adopting": _ADOPTING, "thing": f"{name}={value}"})
+        for name, value in things:
+            bound = {"node_id": node_id, "ref": as_json({name: value})}
+            row = (await self._tx.execute(_HELD_BY, bound)).one_or_none()
+            if row is not None:
+                return f"{row.node_key} of movement {row.request_id}"
+        return None
 
-@dataclass(frozen=True, slots=True)
-class Adoption:
-    """What is attached to which attempt, and who says so."""
+    async def nonce_in_the_way(self, node_id: str, nonce: str | None) -> int | None:
+        """A nonce above `nonce` that was signed for this node: left to nobody, it would let all above it wait."""
+        bound = {"node_id": node_id, "nonce": int(nonce) if nonce is not None else None}
+        found = (await self._tx.execute(_NONCE_IN_THE_WAY, bound)).scalar_one_or_none()
+        return None if found is None else int(found)
 
-    node_id: str
-    prepared: PreparedAction
-    idempotency_key: str
-    refs: Mapping[str, Any]
-    facts: Mapping[str, Any]
-    actor: str
-    ledger: str | None
-
-
-async def find_node(transaction: Transaction, request: LockedRequest, node_key: str) -> FoundNode:
-    """The node as it stands now."""
-    row = (await transaction.execute(_FIND, {"request_id": request.request_id, "node_key": node_key})).one()
-    return FoundNode(row.node_id, NodeState(row.node_state), row.attempt_no, row.claim_epoch, bool(row.being_worked))
-
-
-async def lock_node(transaction: Transaction, node_id: str) -> None:
-    """Hold a node against claims."""
-    await transaction.execute(_LOCK_NODE, {"node_id": node_id})
-
-
-async def holder_of(
-    transaction: Transaction, node_id: str, refs: Mapping[str, Any], identifying: Sequence[str]
-) -> str | None:
-    """Which other node has the thing that these refs name; and until this transaction ends, nobody else adopts it."""
-    things = sorted((name, refs[name]) for name in identifying if refs.get(name))
-    for name, value in things:
-        await transaction.execute(_LOCK_THING, {"adopting": _ADOPTING, "thing": f"{name}={value}"})
-    for name, value in things:
-        bound = {"node_id": node_id, "ref": as_json({name: value})}
-        row = (await transaction.execute(_HELD_BY, bound)).one_or_none()
-        if row is not None:
-            return f"{row.node_key} of movement {row.request_id}"
-    return None
-
-
-async def nonce_in_the_way(transaction: Transaction, node_id: str, nonce: str | None) -> int | None:
-    """A nonce above `nonce` that was signed for this node: it would be left to nobody, and all above it would wait."""
-    bound = {"node_id": node_id, "nonce": int(nonce) if nonce is not None else None}
-    found = (await transaction.execute(_NONCE_IN_THE_WAY, bound)).scalar_one_or_none()
-    return None if found is None else int(found)
-
-
-async def write_adoption(transaction: Transaction, adoption: Adoption) -> None:
-    """READY or UNKNOWN -> SUBMITTED by adoption; whoever held a claim finds it taken over."""
-    facts = as_json(redact(dict(adoption.facts)))
-    bound = {"node_id": adoption.node_id, "facts": facts, "actor": adoption.actor}
-    intent = {
-        "idempotency_key": adoption.idempotency_key,
-        "prepared": adoption.prepared.model_dump_json(),
-        "payload_hash": adoption.prepared.payload_hash,
-        "ledger": adoption.ledger,
-    }
-    await transaction.execute(_BEGIN, {**bound, **intent})
-    await transaction.execute(_ADOPT, {**bound, "refs": as_json(dict(adoption.refs))})
+    async def write_adoption(self, adoption: Adoption) -> None:
+        """READY or UNKNOWN -> SUBMITTED by adoption; whoever held a claim finds it taken over."""
+        facts = as_json(redact(dict(adoption.facts)))
+        bound = {"node_id": adoption.node_id, "facts": facts, "actor": adoption.actor}
+        intent = {
+            "idempotency_key": adoption.idempotency_key,
+            "prepared": adoption.prepared.model_dump_json(),
+            "payload_hash": adoption.prepared.payload_hash,
+            "ledger": adoption.ledger,
+        }
+        await self._tx.execute(_BEGIN, {**bound, **intent})
+        await self._tx.execute(_ADOPT, {**bound, "refs": as_json(dict(adoption.refs))})

@@ -95,3 +95,10 @@ class OnDatabase:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+
+class InTransaction:
+    """A part of the store that works within one transaction."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._tx = transaction

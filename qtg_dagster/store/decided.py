@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import text
 
 from qtg_dagster.domain.journal import CallbackEvent, StepKind
 from qtg_dagster.domain.redaction import redact
-from qtg_dagster.domain.states import FINAL_REQUEST_STATES, NodeState, RequestState, check_request_move
-from qtg_dagster.store.database import Transaction
-from qtg_dagster.store.requests import LockedRequest
+from qtg_dagster.domain.requests import Decision, LockedRequest, NodeMove
+from qtg_dagster.domain.states import FINAL_REQUEST_STATES, NodeState, check_request_move
+from qtg_dagster.store.database import InTransaction
 from qtg_dagster.store.statements import as_json, statement
 
 _MOVE_NODES = text("""
@@ -45,66 +44,6 @@ _MOVE_NODES = text("""
 """)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeMove:
-    """One step of one node of a locked movement, by a person's decision or as its consequence."""
-
-    node_key: str
-    to_state: NodeState
-    step_kind: StepKind
-    facts: Mapping[str, Any]
-    actor: str | None = None
-    refs: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A person's deed on a movement, and all that is written with it."""
-
-    actor: str
-    action: str
-    details: Mapping[str, Any]  # for the audit
-    moves: Sequence[NodeMove] = ()
-    state: RequestState | None = None
-    frontier: Sequence[str] | None = None
-    approval: str | None = None  # `approved` or `rejected`, recorded with exactly what was decided on
-    reason: str = ""
-
-
-async def decide(transaction: Transaction, request: LockedRequest, decision: Decision) -> None:
-    """Write a decision about a locked movement in one statement: moves, journal, approval, callbacks and audit."""
-    state = decision.state
-    if state is not None:
-        check_request_move(request.request_state, state)
-    approval = {
-        "decision": decision.approval,
-        "actor": decision.actor,
-        "reason": decision.reason,
-        "compiled_plan_hash": request.compiled_plan_hash,
-        "approval_digest": request.approval_digest,
-    }
-    deed = {
-        "network_class": request.network_class,
-        "actor": decision.actor,
-        "action": decision.action,
-        "details": redact(dict(decision.details)),
-    }
-    told = {"request_id": request.request_id, "request_state": state}
-    bound = {
-        "request_id": request.request_id,
-        "moves": as_json([_as_item(move) for move in decision.moves]),
-        "state": state,
-        "finished": state in FINAL_REQUEST_STATES,
-        "frontier": list(decision.frontier) if decision.frontier is not None else None,
-        "callback_url": request.callback_url,
-        "callbacks": as_json([{"event_type": CallbackEvent.REQUEST_STATE_CHANGED, "payload": told}] if state else []),
-        "approval": as_json(approval) if decision.approval else None,
-        "deed": as_json(deed),
-        "wake": ["dispatch"] if any(move.to_state is NodeState.READY for move in decision.moves) else [],
-    }
-    await transaction.execute(statement("decide"), bound)
-
-
 def _as_item(move: NodeMove) -> dict[str, Any]:
     return {
         "node_key": move.node_key,
@@ -116,37 +55,73 @@ def _as_item(move: NodeMove) -> dict[str, Any]:
     }
 
 
-async def move_nodes(
-    transaction: Transaction,
-    request: LockedRequest,
-    keys: Sequence[str],
-    state: NodeState,
-    *,
-    step_kind: StepKind,
-    facts: Mapping[str, Any],
-    actor: str | None = None,
-    refs: Mapping[str, Any] | None = None,
-) -> None:
-    """Move nodes of a locked movement by a person's decision or as its consequence; the journal says which."""
-    if not keys:
-        return
-    await transaction.execute(
-        _MOVE_NODES,
-        {
+class Decided(InTransaction):
+    """What a person's decision does to a locked movement."""
+
+    async def decide(self, request: LockedRequest, decision: Decision) -> None:
+        """Write a decision about a locked movement in one statement: moves, journal, approval, callbacks and audit."""
+        state = decision.state
+        if state is not None:
+            check_request_move(request.request_state, state)
+        approval = {
+            "decision": decision.approval,
+            "actor": decision.actor,
+            "reason": decision.reason,
+            "compiled_plan_hash": request.compiled_plan_hash,
+            "approval_digest": request.approval_digest,
+        }
+        deed = {
+            "network_class": request.network_class,
+            "actor": decision.actor,
+            "action": decision.action,
+            "details": redact(dict(decision.details)),
+        }
+        news = {"request_id": request.request_id, "request_state": state}
+        told = {"event_type": CallbackEvent.REQUEST_STATE_CHANGED, "payload": news}
+        bound = {
             "request_id": request.request_id,
-            "keys": list(keys),
+            "moves": as_json([_as_item(move) for move in decision.moves]),
             "state": state,
-            "step_kind": step_kind,
-            "facts": as_json(redact(dict(facts))),
-            "actor": actor,
-            "refs": as_json(dict(refs or {})),
-        },
-    )
-    if state is NodeState.READY:
-        await wake(transaction, "dispatch")
+            "finished": state in FINAL_REQUEST_STATES,
+            "frontier": list(decision.frontier) if decision.frontier is not None else None,
+            "callback_url": request.callback_url,
+            "callbacks": as_json([told] if state else []),
+            "approval": as_json(approval) if decision.approval else None,
+            "deed": as_json(deed),
+            "wake": ["dispatch"] if any(move.to_state is NodeState.READY for move in decision.moves) else [],
+        }
+        await self._tx.execute(statement("decide"), bound)
 
+    async def move_nodes(
+        self,
+        request: LockedRequest,
+        keys: Sequence[str],
+        state: NodeState,
+        *,
+        step_kind: StepKind,
+        facts: Mapping[str, Any],
+        actor: str | None = None,
+        refs: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Move nodes of a locked movement by a person's decision or as its consequence; the journal says which."""
+        if not keys:
+            return
+        await self._tx.execute(
+            _MOVE_NODES,
+            {
+                "request_id": request.request_id,
+                "keys": list(keys),
+                "state": state,
+                "step_kind": step_kind,
+                "facts": as_json(redact(dict(facts))),
+                "actor": actor,
+                "refs": as_json(dict(refs or {})),
+            },
+        )
+        if state is NodeState.READY:
+            await self.wake("dispatch")
 
-async def wake(transaction: Transaction, *kinds: str) -> None:
-    """Let the drains of these kinds look at once when this transaction commits."""
-    for kind in kinds:
-        await transaction.execute(text("SELECT pg_notify('qtg_wake', :kind)"), {"kind": kind})
+    async def wake(self, *kinds: str) -> None:
+        """Let the drains of these kinds look at once when this transaction commits."""
+        for kind in kinds:
+            await self._tx.execute(text("SELECT pg_notify('qtg_wake', :kind)"), {"kind": kind})

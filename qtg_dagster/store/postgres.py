@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -16,6 +18,9 @@ from qtg_dagster.store.work import WorkOrders
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
+
+    from qtg_dagster.store.database import Transaction
+    from qtg_dagster.store.decisions import PostgresDecisions
 
 
 class PostgresStore(Claims, WorkOrders, Moves, Runners, Backlogs, Heartbeats):
@@ -35,6 +40,14 @@ class PostgresStore(Claims, WorkOrders, Moves, Runners, Backlogs, Heartbeats):
     def session(self) -> AsyncSession:
         """A session that takes a connection only when it is used."""
         return self._database.session()
+
+    @asynccontextmanager
+    async def deciding(self, transaction: Transaction | None = None) -> AsyncIterator[PostgresDecisions]:
+        """The caller's transaction, which stays the caller's to commit; or one of our own."""
+        from qtg_dagster.store.decisions import PostgresDecisions  # needs SQLAlchemy, which the money path does without
+
+        async with self._database.within(transaction) as tx:
+            yield PostgresDecisions(tx)
 
     @property
     def database(self) -> Database:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import text
@@ -14,22 +12,19 @@ from sqlalchemy.exc import OperationalError
 from qtg_dagster.domain.errors import Conflict, NotFound
 from qtg_dagster.domain.journal import CallbackEvent
 from qtg_dagster.domain.redaction import redact
+from qtg_dagster.domain.requests import UNSEEN, InsertedRequest, LockedRequest, NewRequest
 from qtg_dagster.domain.states import (
     FINAL_REQUEST_STATES,
     NodeState,
     RequestState,
     check_request_move,
 )
-from qtg_dagster.store.database import Transaction
+from qtg_dagster.store.database import InTransaction
 from qtg_dagster.store.sessions import read_rows
 from qtg_dagster.store.statements import as_json, native, statement
-from qtg_dagster.store.templates import StoredPlan, stored_plan
+from qtg_dagster.store.templates import stored_plan
 
 _SERIALIZATION_FAILURE = "40001"
-UNSEEN = (
-    "another transaction has just stored a movement under this idempotency_key, and yours began too early to see it; "
-    "roll back and create again"
-)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _SET_STATE = text("""
     UPDATE qtg.movement_requests
@@ -41,198 +36,138 @@ _SET_STATE = text("""
 """)
 
 
-@dataclass(frozen=True, slots=True)
-class NewRequest:
-    """A validated movement, ready to be stored."""
+class Requests(InTransaction):
+    """Movements: stored, locked, and moved as a whole."""
 
-    network_class: str
-    stored: StoredPlan
-    intent: Mapping[str, Any]
-    input_params: Mapping[str, Any]
-    resolved_bindings: Mapping[str, str]
-    serialization_keys: Mapping[str, str | None]
-    scopes: Mapping[str, tuple[str, ...]]
-    compiled_plan_hash: str
-    approval_digest: str
-    body_hash: str
-    requested_by: str
-    reason: str
-    ttl_seconds: int
-    idempotency_key: str | None = None
-    callback_url: str | None = None
+    async def find_by_key(self, network_class: str, key: str) -> tuple[str, str] | None:
+        """(request id, body hash) of the movement that stands under an idempotency key."""
+        standing = text(
+            "SELECT id::text AS id, body_hash FROM qtg.movement_requests "
+            "WHERE network_class = :network_class AND idempotency_key = :key"
+        )
+        row = (await self._tx.execute(standing, {"network_class": network_class, "key": key})).one_or_none()
+        return None if row is None else (row.id, row.body_hash)
 
+    async def insert_request(self, new: NewRequest) -> InsertedRequest | None:
+        """Store a movement, its BLOCKED nodes and who asked for it; None when its idempotency key is taken.
 
-@dataclass(frozen=True, slots=True)
-class InsertedRequest:
-    """What the database gave a new movement."""
-
-    request_id: str
-    expires_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class LockedRequest:
-    """A movement under its row lock; nobody else moves it until the transaction ends."""
-
-    request_id: str
-    network_class: str
-    request_state: RequestState
-    intent: dict[str, Any]
-    input_params: dict[str, Any]
-    resolved_bindings: dict[str, str]
-    compiled_plan_hash: str
-    approval_digest: str
-    expires_at: datetime | None
-    expired: bool
-    callback_url: str | None
-    requested_by: str
-    stored: StoredPlan
-    node_states: dict[str, NodeState]
-    #: node key -> (attempt, outcome so far) of attempts that are not proven to have had no effect
-    open_attempts: dict[str, list[tuple[int, str]]]
-    down: tuple[str, ...]  # executors and signers among its bindings whose last known health is `down`
-
-
-async def find_by_key(transaction: Transaction, network_class: str, key: str) -> tuple[str, str] | None:
-    """(request id, body hash) of the movement that stands under an idempotency key."""
-    standing = text(
-        "SELECT id::text AS id, body_hash FROM qtg.movement_requests "
-        "WHERE network_class = :network_class AND idempotency_key = :key"
-    )
-    row = (await transaction.execute(standing, {"network_class": network_class, "key": key})).one_or_none()
-    return None if row is None else (row.id, row.body_hash)
-
-
-async def insert_request(transaction: Transaction, new: NewRequest) -> InsertedRequest | None:
-    """Store a movement, its BLOCKED nodes and who asked for it; None when its idempotency key is taken.
-
-    Waits for another transaction that is storing a movement under the key. Raises `Conflict` in a transaction whose
-    snapshot is too old to see what that one stored.
-    """
-    nodes = [
-        {
-            "plan_node_id": new.stored.node_ids[node.node_key],
-            "node_key": node.node_key,
-            "node_kind": node.node_kind,
-            "executor_key": node.executor_key,
-            "serialization_key": new.serialization_keys.get(node.node_key),
-            "scopes": list(new.scopes[node.node_key]),
+        Waits for another transaction that is storing a movement under the key. Raises `Conflict` in a transaction whose
+        snapshot is too old to see what that one stored.
+        """
+        nodes = [
+            {
+                "plan_node_id": new.stored.node_ids[node.node_key],
+                "node_key": node.node_key,
+                "node_kind": node.node_kind,
+                "executor_key": node.executor_key,
+                "serialization_key": new.serialization_keys.get(node.node_key),
+                "scopes": list(new.scopes[node.node_key]),
+            }
+            for node in new.stored.plan.nodes
+        ]
+        details = redact({"compiled_plan_hash": new.compiled_plan_hash, "intent": dict(new.intent)})
+        bound = {
+            "network_class": new.network_class,
+            "plan_version_id": new.stored.plan_version_id,
+            "idempotency_key": new.idempotency_key,
+            "body_hash": new.body_hash,
+            "intent": as_json(dict(new.intent)),
+            "input_params": as_json(dict(new.input_params)),
+            "resolved_bindings": as_json(dict(new.resolved_bindings)),
+            "compiled_plan_hash": new.compiled_plan_hash,
+            "approval_digest": new.approval_digest,
+            "requested_by": new.requested_by,
+            "reason": new.reason,
+            "callback_url": new.callback_url,
+            "ttl_seconds": new.ttl_seconds,
+            "nodes": as_json(nodes),
+            "details": as_json(details),
         }
-        for node in new.stored.plan.nodes
-    ]
-    details = redact({"compiled_plan_hash": new.compiled_plan_hash, "intent": dict(new.intent)})
-    bound = {
-        "network_class": new.network_class,
-        "plan_version_id": new.stored.plan_version_id,
-        "idempotency_key": new.idempotency_key,
-        "body_hash": new.body_hash,
-        "intent": as_json(dict(new.intent)),
-        "input_params": as_json(dict(new.input_params)),
-        "resolved_bindings": as_json(dict(new.resolved_bindings)),
-        "compiled_plan_hash": new.compiled_plan_hash,
-        "approval_digest": new.approval_digest,
-        "requested_by": new.requested_by,
-        "reason": new.reason,
-        "callback_url": new.callback_url,
-        "ttl_seconds": new.ttl_seconds,
-        "nodes": as_json(nodes),
-        "details": as_json(details),
-    }
-    try:
-        row = (await transaction.execute(statement("insert_request"), bound)).one_or_none()
-    except OperationalError as error:
-        if getattr(error.orig, "sqlstate", None) != _SERIALIZATION_FAILURE:
-            raise
-        raise Conflict(UNSEEN) from error
-    return None if row is None else InsertedRequest(row.request_id, row.expires_at)
+        try:
+            row = (await self._tx.execute(statement("insert_request"), bound)).one_or_none()
+        except OperationalError as error:
+            if getattr(error.orig, "sqlstate", None) != _SERIALIZATION_FAILURE:
+                raise
+            raise Conflict(UNSEEN) from error
+        return None if row is None else InsertedRequest(row.request_id, row.expires_at)
 
+    async def lock_request(self, request_id: str, network_class: str) -> LockedRequest:
+        """Lock a movement and read it; raises `NotFound`."""
+        return await self._read(native("read_request") + b" FOR NO KEY UPDATE", request_id, network_class)
 
-async def lock_request(transaction: Transaction, request_id: str, network_class: str) -> LockedRequest:
-    """Lock a movement and read it; raises `NotFound`."""
-    return await _read(transaction, native("read_request") + b" FOR NO KEY UPDATE", request_id, network_class)
+    async def read_request(self, request_id: str, network_class: str) -> LockedRequest:
+        """The same without the lock, to be shown: nothing may be decided on it. Raises `NotFound`."""
+        return await self._read(native("read_request"), request_id, network_class)
 
+    async def _read(self, sql: bytes, request_id: str, network_class: str) -> LockedRequest:
+        row, standing, plan = None, None, None
+        if _UUID.fullmatch(request_id):
+            which = {"request_id": request_id, "network_class": network_class, "template_key": None, "version": None}
+            # Statements of their own: the one that waited for the lock does not see what was committed meanwhile.
+            row, standing, plan = await read_rows(self._tx, (sql, native("read_standing"), native("find_plan")), which)
+        if row is None or standing is None or plan is None:
+            raise NotFound(f"there is no movement request {request_id!r} in network class {network_class}")
+        open_attempts: dict[str, list[tuple[int, str]]] = {}
+        for node_key, attempt_no, outcome in standing["open_attempts"] or ():
+            open_attempts.setdefault(node_key, []).append((attempt_no, outcome))
+        return LockedRequest(
+            request_id=row["request_id"],
+            network_class=row["network_class"],
+            request_state=RequestState(row["request_state"]),
+            intent=row["intent"],
+            input_params=row["input_params"],
+            resolved_bindings=row["resolved_bindings"],
+            compiled_plan_hash=row["compiled_plan_hash"],
+            approval_digest=row["approval_digest"],
+            expires_at=row["expires_at"],
+            expired=bool(row["expired"]),
+            callback_url=row["callback_url"],
+            requested_by=row["requested_by"],
+            stored=stored_plan(plan),
+            node_states={key: NodeState(state) for key, state in standing["node_states"].items()},
+            open_attempts=open_attempts,
+            down=tuple(standing["down"] or ()),
+        )
 
-async def read_request(transaction: Transaction, request_id: str, network_class: str) -> LockedRequest:
-    """The same without the lock, to be shown: nothing may be decided on it. Raises `NotFound`."""
-    return await _read(transaction, native("read_request"), request_id, network_class)
+    async def set_request_state(
+        self, request: LockedRequest, state: RequestState, *, frontier: Sequence[str] | None = None
+    ) -> None:
+        """Move a locked movement and tell its owner."""
+        check_request_move(request.request_state, state)
+        await self._tx.execute(
+            _SET_STATE,
+            {
+                "request_id": request.request_id,
+                "state": state,
+                "frontier": list(frontier) if frontier is not None else None,
+                "finished": state in FINAL_REQUEST_STATES,
+            },
+        )
+        await self._tell(request, CallbackEvent.REQUEST_STATE_CHANGED, {"request_state": state})
 
+    async def advance_frontier(self, request: LockedRequest, frontier: Sequence[str], *, after: str) -> None:
+        """Record which nodes a locked movement has come to, and tell its owner."""
+        await self._tx.execute(
+            text(
+                "UPDATE qtg.movement_requests SET current_frontier = CAST(:frontier AS text[]) "
+                "WHERE id = CAST(:request_id AS uuid)"
+            ),
+            {"request_id": request.request_id, "frontier": list(frontier)},
+        )
+        await self._tell(request, CallbackEvent.FRONTIER_ADVANCED, {"node_key": after, "frontier": list(frontier)})
 
-async def _read(transaction: Transaction, sql: bytes, request_id: str, network_class: str) -> LockedRequest:
-    row, standing, plan = None, None, None
-    if _UUID.fullmatch(request_id):
-        which = {"request_id": request_id, "network_class": network_class, "template_key": None, "version": None}
-        # Statements of their own: the one that waited for the lock does not see what was committed meanwhile.
-        row, standing, plan = await read_rows(transaction, (sql, native("read_standing"), native("find_plan")), which)
-    if row is None or standing is None or plan is None:
-        raise NotFound(f"there is no movement request {request_id!r} in network class {network_class}")
-    open_attempts: dict[str, list[tuple[int, str]]] = {}
-    for node_key, attempt_no, outcome in standing["open_attempts"] or ():
-        open_attempts.setdefault(node_key, []).append((attempt_no, outcome))
-    return LockedRequest(
-        request_id=row["request_id"],
-        network_class=row["network_class"],
-        request_state=RequestState(row["request_state"]),
-        intent=row["intent"],
-        input_params=row["input_params"],
-        resolved_bindings=row["resolved_bindings"],
-        compiled_plan_hash=row["compiled_plan_hash"],
-        approval_digest=row["approval_digest"],
-        expires_at=row["expires_at"],
-        expired=bool(row["expired"]),
-        callback_url=row["callback_url"],
-        requested_by=row["requested_by"],
-        stored=stored_plan(plan),
-        node_states={key: NodeState(state) for key, state in standing["node_states"].items()},
-        open_attempts=open_attempts,
-        down=tuple(standing["down"] or ()),
-    )
-
-
-async def set_request_state(
-    transaction: Transaction, request: LockedRequest, state: RequestState, *, frontier: Sequence[str] | None = None
-) -> None:
-    """Move a locked movement and tell its owner."""
-    check_request_move(request.request_state, state)
-    await transaction.execute(
-        _SET_STATE,
-        {
-            "request_id": request.request_id,
-            "state": state,
-            "frontier": list(frontier) if frontier is not None else None,
-            "finished": state in FINAL_REQUEST_STATES,
-        },
-    )
-    await _tell(transaction, request, CallbackEvent.REQUEST_STATE_CHANGED, {"request_state": state})
-
-
-async def advance_frontier(
-    transaction: Transaction, request: LockedRequest, frontier: Sequence[str], *, after: str
-) -> None:
-    """Record which nodes a locked movement has come to, and tell its owner."""
-    await transaction.execute(
-        text(
-            "UPDATE qtg.movement_requests SET current_frontier = CAST(:frontier AS text[]) "
-            "WHERE id = CAST(:request_id AS uuid)"
-        ),
-        {"request_id": request.request_id, "frontier": list(frontier)},
-    )
-    await _tell(transaction, request, CallbackEvent.FRONTIER_ADVANCED, {"node_key": after, "frontier": list(frontier)})
-
-
-async def _tell(
-    transaction: Transaction, request: LockedRequest, event: CallbackEvent, payload: Mapping[str, Any]
-) -> None:
-    if request.callback_url is None:
-        return
-    await transaction.execute(
-        text(
-            "INSERT INTO qtg.movement_callback_outbox (request_id, event_type, payload, callback_url) "
-            "VALUES (CAST(:request_id AS uuid), :event, CAST(:payload AS jsonb), :url)"
-        ),
-        {
-            "request_id": request.request_id,
-            "event": event,
-            "payload": as_json({"request_id": request.request_id, **payload}),
-            "url": request.callback_url,
-        },
-    )
+    async def _tell(self, request: LockedRequest, event: CallbackEvent, payload: Mapping[str, Any]) -> None:
+        if request.callback_url is None:
+            return
+        await self._tx.execute(
+            text(
+                "INSERT INTO qtg.movement_callback_outbox (request_id, event_type, payload, callback_url) "
+                "VALUES (CAST(:request_id AS uuid), :event, CAST(:payload AS jsonb), :url)"
+            ),
+            {
+                "request_id": request.request_id,
+                "event": event,
+                "payload": as_json({"request_id": request.request_id, **payload}),
+                "url": request.callback_url,
+            },
+        )

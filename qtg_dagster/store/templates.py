@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +11,8 @@ from sqlalchemy import func, insert, select, text
 
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import Plan, graph_hash
-from qtg_dagster.store.database import Transaction
+from qtg_dagster.domain.requests import StoredPlan
+from qtg_dagster.store.database import InTransaction
 from qtg_dagster.store.schema.plans import (
     movement_plan_edges,
     movement_plan_nodes,
@@ -28,16 +28,6 @@ _TEMPLATE_ID = text("""
 """)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPlan:
-    """A plan version and the ids its rows have."""
-
-    plan_version_id: int
-    version: int
-    plan: Plan
-    node_ids: dict[str, int]
-
-
 @lru_cache(maxsize=512)
 def parse_plan(document: str) -> Plan:
     """The plan in a stored version's text; versions are immutable, so one text is parsed once, and an edit is another.
@@ -47,69 +37,69 @@ def parse_plan(document: str) -> Plan:
     return Plan.model_validate_json(document)
 
 
-async def find_plan(transaction: Transaction, template_key: str, version: int | None = None) -> StoredPlan | None:
-    """The given version of a template, or its newest; None when there is none in use."""
-    asked = {"template_key": template_key, "version": version, "request_id": None}
-    row = (await transaction.execute(statement("find_plan"), asked)).mappings().one_or_none()
-    return None if row is None else stored_plan(dict(row))
-
-
 def stored_plan(row: Mapping[str, Any]) -> StoredPlan:
     """The plan of a row of `find_plan.sql`."""
     return StoredPlan(row["plan_version_id"], row["version"], parse_plan(row["plan"]), json.loads(row["node_ids"]))
 
 
-async def require_plan(transaction: Transaction, template_key: str, version: int | None = None) -> StoredPlan:
-    """Like `find_plan`; raises `InvalidInput` naming the templates there are."""
-    stored = await find_plan(transaction, template_key, version)
-    if stored is None:
-        known = ", ".join(await template_keys(transaction)) or "none yet"
-        which = template_key if version is None else f"{template_key} version {version}"
-        raise InvalidInput("template_key", f"there is no template {which!r}", f"Use one of: {known}.")
-    return stored
+class PlanVersions(InTransaction):
+    """Templates and their versions."""
 
+    async def find_plan(self, template_key: str, version: int | None = None) -> StoredPlan | None:
+        """The given version of a template, or its newest; None when there is none in use."""
+        asked = {"template_key": template_key, "version": version, "request_id": None}
+        row = (await self._tx.execute(statement("find_plan"), asked)).mappings().one_or_none()
+        return None if row is None else stored_plan(dict(row))
 
-async def template_keys(transaction: Transaction) -> list[str]:
-    """All template keys, sorted."""
-    rows = await transaction.execute(
-        select(movement_templates.c.template_key).order_by(movement_templates.c.template_key)
-    )
-    return list(rows.scalars())
+    async def require_plan(self, template_key: str, version: int | None = None) -> StoredPlan:
+        """Like `find_plan`; raises `InvalidInput` naming the templates there are."""
+        stored = await self.find_plan(template_key, version)
+        if stored is None:
+            known = ", ".join(await self.template_keys()) or "none yet"
+            which = template_key if version is None else f"{template_key} version {version}"
+            raise InvalidInput("template_key", f"there is no template {which!r}", f"Use one of: {known}.")
+        return stored
 
+    async def template_keys(self) -> list[str]:
+        """All template keys, sorted."""
+        rows = await self._tx.execute(
+            select(movement_templates.c.template_key).order_by(movement_templates.c.template_key)
+        )
+        return list(rows.scalars())
 
-async def publish_plan(transaction: Transaction, plan: Plan) -> StoredPlan:
-    """Store a plan as its template's newest version; the same plan again is the version that stands."""
-    await transaction.execute(
-        text("SELECT pg_advisory_xact_lock(hashtextextended('template:' || :key, 515447))"),
-        {"key": plan.template_key},
-    )
-    newest = await find_plan(transaction, plan.template_key)
-    if newest is not None and newest.plan == plan:
-        return newest
-    template_id = (await transaction.execute(_TEMPLATE_ID, {"template_key": plan.template_key})).scalar_one()
-    taken = select(func.max(movement_plan_versions.c.version)).where(
-        movement_plan_versions.c.template_id == template_id
-    )
-    version = ((await transaction.execute(taken)).scalar_one() or 0) + 1
-    await _insert_version(transaction, template_id, version, plan)
-    return await require_plan(transaction, plan.template_key)
+    async def publish_plan(self, plan: Plan) -> StoredPlan:
+        """Store a plan as its template's newest version; the same plan again is the version that stands."""
+        await self._tx.execute(
+            text("SELECT pg_advisory_xact_lock(hashtextextended('template:' || :key, 515447))"),
+            {"key": plan.template_key},
+        )
+        newest = await self.find_plan(plan.template_key)
+        if newest is not None and newest.plan == plan:
+            return newest
+        template_id = (await self._tx.execute(_TEMPLATE_ID, {"template_key": plan.template_key})).scalar_one()
+        taken = select(func.max(movement_plan_versions.c.version)).where(
+            movement_plan_versions.c.template_id == template_id
+        )
+        version = ((await self._tx.execute(taken)).scalar_one() or 0) + 1
+        await self._insert_version(template_id, version, plan)
+        return await self.require_plan(plan.template_key)
 
-
-async def _insert_version(transaction: Transaction, template_id: int, version: int, plan: Plan) -> None:
-    document = plan.model_dump(mode="json")
-    header = insert(movement_plan_versions).returning(movement_plan_versions.c.id)
-    values = {
-        "template_id": template_id,
-        "version": version,
-        "title": plan.title,
-        "description": plan.description,
-        "graph_hash": graph_hash(plan),
-        "parameters": document["parameters"],
-        "risk_controls": document["risk_controls"],
-    }
-    version_id = (await transaction.execute(header.values(values))).scalar_one()
-    nodes = [{"plan_version_id": version_id, "position": place, **node} for place, node in enumerate(document["nodes"])]
-    await transaction.execute(insert(movement_plan_nodes).values(nodes))
-    edges = [{"plan_version_id": version_id, **edge} for edge in document["edges"]]
-    if edges:
-        await transaction.execute(insert(movement_plan_edges).values(edges))
+    async def _insert_version(self, template_id: int, version: int, plan: Plan) -> None:
+        document = plan.model_dump(mode="json")
+        header = insert(movement_plan_versions).returning(movement_plan_versions.c.id)
+        values = {
+            "template_id": template_id,
+            "version": version,
+            "title": plan.title,
+            "description": plan.description,
+            "graph_hash": graph_hash(plan),
+            "parameters": document["parameters"],
+            "risk_controls": document["risk_controls"],
+        }
+        version_id = (await self._tx.execute(header.values(values))).scalar_one()
+        which = {"plan_version_id": version_id}
+        nodes = [{**which, "position": place, **node} for place, node in enumerate(document["nodes"])]
+        await self._tx.execute(insert(movement_plan_nodes).values(nodes))
+        edges = [{**which, **edge} for edge in document["edges"]]
+        if edges:
+            await self._tx.execute(insert(movement_plan_edges).values(edges))

@@ -11,12 +11,13 @@ import pytest
 from sqlalchemy import text
 
 from qtg_dagster.domain.plans import Plan
+from qtg_dagster.domain.requests import NewRequest
 from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.postgres import PostgresStore
-from qtg_dagster.store.requests import NewRequest, insert_request
+from qtg_dagster.store.requests import Requests
 from qtg_dagster.store.runners import Runner
-from qtg_dagster.store.templates import publish_plan
+from qtg_dagster.store.templates import PlanVersions
 from tests.recycling import wipe
 
 Row = dict[str, Any]
@@ -44,7 +45,7 @@ class Seed:
         async with self.database.transaction() as tx:
             new = NewRequest(
                 network_class="sandbox",
-                stored=await publish_plan(tx, plan),
+                stored=await PlanVersions(tx).publish_plan(plan),
                 intent={},
                 input_params={},
                 resolved_bindings={},
@@ -57,7 +58,7 @@ class Seed:
                 reason="",
                 ttl_seconds=300,
             )
-            inserted = await insert_request(tx, new)
+            inserted = await Requests(tx).insert_request(new)
             assert inserted is not None
             request_id = inserted.request_id
             for request_state in ("APPROVED", "EXECUTING"):

@@ -9,17 +9,18 @@ import pytest
 from qtg_dagster.domain.canonical import json_problem
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import Plan
+from qtg_dagster.domain.requests import StoredPlan
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.heartbeats import Heartbeats
 from qtg_dagster.store.life_signs import seed_heartbeats
 from qtg_dagster.store.postgres import PostgresStore
-from qtg_dagster.store.templates import StoredPlan, find_plan, publish_plan, require_plan, template_keys
+from qtg_dagster.store.templates import PlanVersions
 from tests.store.conftest import Seed, plan_of
 
 
 async def publish(database: Database, plan: Plan) -> StoredPlan:
     async with database.transaction() as tx:
-        return await publish_plan(tx, plan)
+        return await PlanVersions(tx).publish_plan(plan)
 
 
 async def test_the_same_plan_is_the_same_version_and_a_change_the_next(database: Database) -> None:
@@ -33,9 +34,9 @@ async def test_the_same_plan_is_the_same_version_and_a_change_the_next(database:
         stored = await publish(database, Plan.model_validate(document))
         assert (stored.version, stored.plan) == (version, Plan.model_validate(document))
     async with database.transaction() as tx:
-        old = await find_plan(tx, "sample", 1)
+        old = await PlanVersions(tx).find_plan("sample", 1)
         assert old == first
-        assert (await require_plan(tx, "sample")).version == 4
+        assert (await PlanVersions(tx).require_plan("sample")).version == 4
     assert (await publish(database, plan)).version == 5
 
 
@@ -61,18 +62,18 @@ async def test_a_retired_version_is_out_of_use_and_its_number_is_not_reused(data
     await publish(database, plan_of("a"))
     await seed.sql("UPDATE qtg.movement_plan_versions SET retired_at = now()")
     async with database.transaction() as tx:
-        assert await find_plan(tx, "sample") is None
+        assert await PlanVersions(tx).find_plan("sample") is None
     assert (await publish(database, plan_of("a"))).version == 2
 
 
 async def test_an_unknown_template_is_refused_with_those_that_there_are(database: Database) -> None:
     async with database.transaction() as tx:
         with pytest.raises(InvalidInput, match="none yet"):
-            await require_plan(tx, "sample")
-        await publish_plan(tx, plan_of("a"))
-        assert await template_keys(tx) == ["sample"]
+            await PlanVersions(tx).require_plan("sample")
+        await PlanVersions(tx).publish_plan(plan_of("a"))
+        assert await PlanVersions(tx).template_keys() == ["sample"]
         with pytest.raises(InvalidInput, match=r"'sample version 2'.*Use one of: sample"):
-            await require_plan(tx, "sample", 2)
+            await PlanVersions(tx).require_plan("sample", 2)
 
 
 async def test_a_heartbeat_keeps_attempt_and_success_apart(database: Database, seed: Seed) -> None:
