@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-import yaml
 from pydantic import Field, StringConstraints, ValidationError, field_validator, model_validator
 
 from qtg_dagster.domain.amounts import Asset
@@ -133,6 +132,8 @@ class Inventory(Frozen):
     @classmethod
     def load(cls, path: Path) -> Inventory:
         """Read the YAML file; raises `ConfigurationError` naming every field that is wrong."""
+        import yaml
+
         if not path.is_file():
             raise ConfigurationError(f"MG_INVENTORY_FILE: {path} is not a file")
         try:

@@ -7,7 +7,7 @@ import sys
 
 _IMPORTED = """
 import sys, qtg_dagster.engine.drain, qtg_dagster.store.postgres
-print(*sorted({name.partition(".")[0] for name in sys.modules} & {"sqlalchemy", "alembic", "dagster", "web3", "ccxt"}))
+print(*sorted({name.partition(".")[0] for name in sys.modules} & {"sqlalchemy", "alembic", "dagster", "rich", "web3", "ccxt", "yaml"}))
 """
 
 
