@@ -2,34 +2,45 @@
 -- A turn comes every 61 s / rate, and a second of them is made up for: at most `rate` in any minute. The breakers'
 -- rows are locked, so drains take turns, and each sees what the last one took.
 WITH released AS MATERIALIZED (
-    SELECT b.id, b.scope, greatest(0, 1 + floor(b.release_per_minute / 61.0 * extract(epoch FROM
-               clock_timestamp() - greatest(b.next_start_at, clock_timestamp() - interval '1 second')))) AS many
+    SELECT b.id, b.scope, CAST(greatest(0, 1 + floor(b.release_per_minute / 61.0 * extract(epoch FROM
+               clock_timestamp() - greatest(b.next_start_at, clock_timestamp() - interval '1 second')))) AS int) AS many
     FROM (SELECT * FROM qtg.breakers
           WHERE network_class = :network_class AND closed_at IS NULL AND released_at IS NOT NULL
           ORDER BY id FOR NO KEY UPDATE) b
 ),
--- Each pair of a waiting node and a released breaker that has not let it through yet.
+-- Whose turn it is at each released breaker, but for those that another one holds back: they would wait with a leave
+-- that others could use.
 waiting AS MATERIALIZED (
-    SELECT n.id AS node_id, b.id AS breaker_id, b.many,
-           row_number() OVER (PARTITION BY b.id ORDER BY n.request_created_at, n.id) AS turn
+    SELECT b.id AS breaker_id, n.id AS node_id, n.scopes
     FROM released b
-    JOIN qtg.movement_request_nodes n ON b.scope = ANY (n.scopes)
-    JOIN qtg.movement_requests r ON r.id = n.request_id
-    WHERE n.node_state = 'READY' AND n.node_kind <> 'manual' AND (n.next_look_at IS NULL OR n.next_look_at <= now())
-      AND r.request_state IN ('APPROVED', 'EXECUTING') AND r.network_class = :network_class AND r.failed_nodes = 0
-      AND NOT EXISTS (SELECT 1 FROM qtg.breaker_starts s WHERE s.breaker_id = b.id AND s.request_node_id = n.id)
-      -- Not those that another breaker holds back: they would wait with a leave that others could use.
-      AND NOT EXISTS (
-            SELECT 1 FROM qtg.breakers h
-            LEFT JOIN released ON released.id = h.id
-            LEFT JOIN qtg.breaker_starts s ON s.breaker_id = h.id AND s.request_node_id = n.id
-            WHERE h.network_class = :network_class AND h.closed_at IS NULL AND h.scope = ANY (n.scopes)
-              AND coalesce(released.many, 0) = 0 AND s.id IS NULL)
+    CROSS JOIN LATERAL (
+        SELECT n.id, n.scopes
+        FROM qtg.movement_request_nodes n
+        JOIN qtg.movement_requests r ON r.id = n.request_id
+        WHERE n.node_state = 'READY' AND n.node_kind <> 'manual' AND b.scope = ANY (n.scopes)
+          AND (n.next_look_at IS NULL OR n.next_look_at <= now())
+          AND r.request_state IN ('APPROVED', 'EXECUTING') AND r.network_class = :network_class AND r.failed_nodes = 0
+          AND NOT EXISTS (SELECT 1 FROM qtg.breaker_starts s WHERE s.breaker_id = b.id AND s.request_node_id = n.id)
+          AND NOT EXISTS (
+                SELECT 1 FROM qtg.breakers other
+                LEFT JOIN released ON released.id = other.id
+                LEFT JOIN qtg.breaker_starts s ON s.breaker_id = other.id AND s.request_node_id = n.id
+                WHERE other.network_class = :network_class AND other.closed_at IS NULL AND other.scope = ANY (n.scopes)
+                  AND coalesce(released.many, 0) = 0 AND s.id IS NULL)
+        ORDER BY n.request_created_at, n.id
+        LIMIT b.many) n
 ),
+-- A node under several needs a turn at each.
 let_through AS (
     INSERT INTO qtg.breaker_starts (breaker_id, request_node_id)
-    SELECT breaker_id, node_id FROM waiting
-    WHERE node_id NOT IN (SELECT node_id FROM waiting WHERE turn > many)
+    SELECT w.breaker_id, w.node_id
+    FROM waiting w
+    WHERE NOT EXISTS (
+            SELECT 1 FROM released b
+            WHERE b.scope = ANY (w.scopes)
+              AND NOT EXISTS (SELECT 1 FROM waiting o WHERE o.breaker_id = b.id AND o.node_id = w.node_id)
+              AND NOT EXISTS (SELECT 1 FROM qtg.breaker_starts s
+                              WHERE s.breaker_id = b.id AND s.request_node_id = w.node_id))
     ON CONFLICT (breaker_id, request_node_id) DO NOTHING
     RETURNING breaker_id
 ),
