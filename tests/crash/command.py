@@ -89,5 +89,9 @@ def run_soak(minutes: float, seed: int, sandbox: bool, file: Path) -> bool:
 
 
 def _clean_up_when_terminated() -> None:
-    """A SIGTERM ends the run as Ctrl-C does: servers that were started are stopped, their folders go."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """A SIGTERM ends the run as Ctrl-C does: servers that were started are stopped, their folders go.
+
+    It goes by way of SIGINT, which asyncio hears: that ends the run alone, and not what its cleaning up needs.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with it ignored
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))

@@ -29,7 +29,7 @@ class WorkerSpec:
     fault: str = ""
     mark: str = ""
     clock_offset_seconds: float = 0.0
-    concurrency: int = 16
+    concurrency: int = 32
 
     @classmethod
     def read(cls, document: dict[str, Any]) -> Self:
