@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from qtg_dagster.domain.errors import Conflict
+from qtg_dagster.domain.errors import ApprovalExpired, Conflict
 from qtg_dagster.domain.plans import Plan, PlanNode, TimeoutPolicy
 from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.engine.adoption import adopt
@@ -44,6 +44,7 @@ SETTINGS = Settings(
     drain_poll_seconds=0.0001,
     observe_timeout_enforcement_enabled=True,
 )
+APPROVAL_SECONDS = SETTINGS.approval_ttl_seconds
 #: Longer than every delay.
 LATER = 4000.0
 
@@ -92,6 +93,7 @@ class Movement:
 
     request_id: str
     plan: Plan
+    ordered_at: float = 0.0
     approved: bool = False
     ended: str = ""
     final_nodes: dict[str, str] = field(default_factory=dict)
@@ -121,6 +123,7 @@ class Days(RuleBasedStateMachine):
         self.movements: list[Movement] = []
         self.people = self._engine(self.ground.store, Gate(opened=True))
         self.hands = 0
+        self.elapsed = 0.0
 
     async def _open(self) -> Ground:
         return type(self).new_ground()
@@ -148,7 +151,7 @@ class Days(RuleBasedStateMachine):
     def order(self, plan: Plan, at_once: bool) -> None:
         terms = [node.model_copy(update={"config": TERMS}) if node.has_side_effect else node for node in plan.nodes]
         plan = plan.model_copy(update={"nodes": tuple(terms)})
-        movement = Movement(self.do(plans.create(self.people, plan)), plan)
+        movement = Movement(self.do(plans.create(self.people, plan)), plan, self.elapsed)
         self.movements.append(movement)
         if at_once:
             self.do(approve_movement(self.people, movement.request_id, actor="grace"))
@@ -194,7 +197,7 @@ class Days(RuleBasedStateMachine):
     def work(self, kind: DrainKind, fate: Fate, look: Look, later: bool) -> None:
         """A process makes one pass and ends, undisturbed."""
         if later:
-            self.ground.advance(LATER)
+            self.time_passes(LATER)
         self.world.fate, self.world.look = fate, look
         self._begin(kind, opened=True)
         self.world.fate, self.world.look = Fate.ACCEPT, Look.FRANK
@@ -257,7 +260,8 @@ class Days(RuleBasedStateMachine):
     def kill(self, process: Process) -> None:
         process.gate.dead = True
         self.ground.cut(process.runner)
-        tasks = [*process.drain._tasks, *(task for task in [process.passing, process.engine.outcomes._writing] if task)]
+        writing = [process.passing, process.engine.intents._writing, process.engine.outcomes._writing]
+        tasks = [*process.drain._tasks, *(task for task in writing if task)]
 
         async def bury() -> None:
             for task in tasks:
@@ -270,6 +274,7 @@ class Days(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1.0, 30.0, LATER]))
     def time_passes(self, seconds: float) -> None:
+        self.elapsed += seconds
         self.ground.advance(seconds)
 
     # -- people
@@ -279,7 +284,7 @@ class Days(RuleBasedStateMachine):
         before, refusal = self._rows(movement), None
         try:
             self.do(deed)
-        except Conflict as refused:
+        except (Conflict, ApprovalExpired) as refused:
             refusal = refused
         assert may is (refusal is None), f"{movement.state} with {movement.node_states()}: {refusal or 'allowed'}"
         assert refusal is None or self._rows(movement) == before, "a refused decision changed something"
@@ -294,7 +299,7 @@ class Days(RuleBasedStateMachine):
     @rule(which=st.integers(0, 2))
     def approve(self, which: int) -> None:
         movement = self._any(which)
-        may = movement.state == "PENDING_APPROVAL"
+        may = movement.state == "PENDING_APPROVAL" and self.elapsed - movement.ordered_at < APPROVAL_SECONDS
         self._decide(movement, may, approve_movement(self.people, movement.request_id, actor="grace"))
         movement.approved = True if may else movement.approved
 

@@ -151,6 +151,10 @@ class GatedStore:
         finally:
             self._gate.busy -= 1
 
+    async def record_intents(self, intents: Sequence[tuple[Work, Intent]]) -> list[bool]:
+        about = intents[0][0].claim.node_id
+        return await self._call(Point.INTENT, about, self._store.record_intents(intents))
+
     async def record_intent(self, work: Work, intent: Intent) -> None:
         await self._call(Point.INTENT, work.claim.node_id, self._store.record_intent(work, intent))
 

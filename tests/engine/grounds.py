@@ -168,6 +168,11 @@ class PostgresGround:
             "WHERE next_look_at IS NOT NULL",
             (seconds,),
         )
+        self._admin.execute(
+            "UPDATE qtg.movement_requests SET expires_at = expires_at - make_interval(secs => %s) "
+            "WHERE request_state = 'PENDING_APPROVAL'",
+            (seconds,),
+        )
 
     def cut(self, runner: Runner) -> None:
         assert isinstance(runner, PostgresRunner)

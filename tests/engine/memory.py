@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ from qtg_dagster.domain.journal import StepKind
 from qtg_dagster.domain.plans import NodeKind
 from qtg_dagster.domain.progress import Advance
 from qtg_dagster.domain.redaction import redact
+from qtg_dagster.domain.requests import StoredPlan
 from qtg_dagster.domain.states import (
     DISPATCHABLE_REQUEST_STATES,
     EVIDENCED_NODE_STATES,
@@ -30,7 +31,8 @@ from qtg_dagster.domain.states import (
 )
 from qtg_dagster.domain.work import Claim, Intent, Move, RecoveryArm, Sibling, Work, consequences
 from qtg_dagster.domain.workers import Backlog, Claimant, RunnerIdentity
-from tests.engine.memory_rows import Attempt, Node, Request, Step, TestClock
+from tests.engine.memory_decisions import MemoryDecisions, all_or_nothing
+from tests.engine.memory_rows import Attempt, Deed, Node, Request, Step, TestClock
 
 _KEEPS_KEY = frozenset({NodeState.SUBMITTING, NodeState.UNKNOWN})
 _LOOKED_AT = frozenset({NodeState.SUBMITTED, NodeState.OBSERVING})
@@ -102,6 +104,8 @@ class MemoryStore:
         self.nodes: dict[str, Node] = {}
         self.attempts: dict[tuple[str, int], Attempt] = {}
         self.journal: list[Step] = []
+        self.plans: dict[str, list[StoredPlan]] = {}
+        self.deeds: list[Deed] = []
         self.alive: dict[int, MemoryRunner] = {}
         self.runner_ids = itertools.count(1)
         self.beats: list[tuple[str, str, float, int, BaseException | None]] = []
@@ -264,7 +268,18 @@ class MemoryStore:
     def _holds(self, claim: Claim, node: Node) -> bool:
         return (node.runner_id, node.claim_epoch) == (claim.runner_id, claim.claim_epoch)
 
+    # -- people
+
+    @contextlib.asynccontextmanager
+    async def deciding(self, transaction: None = None) -> AsyncIterator[MemoryDecisions]:
+        assert transaction is None, "a caller has no transaction of its own here"
+        with all_or_nothing(self):
+            yield MemoryDecisions(self)
+
     # -- works
+
+    def attempts_of(self, node_id: str) -> list[tuple[int, Attempt]]:
+        return [(number, attempt) for (of, number), attempt in self.attempts.items() if of == node_id]
 
     def nodes_of(self, request_id: str) -> list[Node]:
         return [node for node in self.nodes.values() if node.request_id == request_id]
@@ -286,9 +301,9 @@ class MemoryStore:
             resolved_bindings=request.resolved_bindings,
             compiled_plan_hash=request.compiled_plan_hash,
             approval_digest=request.approval_digest,
-            template_version=request.version,
-            plan=request.plan,
-            node=request.plan.node(node.node_key),
+            template_version=request.stored.version,
+            plan=request.stored.plan,
+            node=request.stored.plan.node(node.node_key),
             node_state=node.node_state,
             attempt_no=node.attempt_no,
             provider_refs=dict(node.provider_refs),
@@ -305,6 +320,17 @@ class MemoryStore:
             },
             prepared=attempt.prepared if attempt else None,
         )
+
+    async def record_intents(self, intents: Sequence[tuple[Work, Intent]]) -> list[bool]:
+        written = []
+        for work, intent in intents:
+            try:
+                await self.record_intent(work, intent)
+            except StaleClaim:
+                written.append(False)
+            else:
+                written.append(True)
+        return written
 
     async def record_intent(self, work: Work, intent: Intent) -> None:
         node, request = self.nodes[work.claim.node_id], self.requests[work.claim.request_id]
@@ -356,7 +382,8 @@ class MemoryStore:
         if found.request_state is not None:
             self.move_request(request, found.request_state)
         changed = move.to_state is not work.node_state and move.to_state in _WAKES
-        self.wake(({_WAKES[move.to_state]} if changed else set()) | ({"dispatch"} if found.ready else set()))
+        freed = node.serialization_key is not None and node.in_flight_key is None
+        self.wake(({_WAKES[move.to_state]} if changed else set()) | ({"dispatch"} if found.ready or freed else set()))
         return found
 
     def _settle(self, node: Node, move: Move, facts_digest: str, *, looks: int) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 from qtg_dagster.domain.contract import PreparedAction
 from qtg_dagster.domain.journal import AttemptOutcome, StepKind
-from qtg_dagster.domain.plans import NodeKind, Plan
+from qtg_dagster.domain.plans import NodeKind
+from qtg_dagster.domain.requests import StoredPlan
 from qtg_dagster.domain.states import INITIAL_NODE_STATE, INITIAL_REQUEST_STATE, NodeState, RequestState
 
 
@@ -34,8 +35,7 @@ class Request:
 
     request_id: str
     network_class: str
-    plan: Plan
-    version: int
+    stored: StoredPlan
     intent: dict[str, Any]
     input_params: dict[str, Any]
     resolved_bindings: dict[str, str]
@@ -43,6 +43,7 @@ class Request:
     approval_digest: str
     requested_by: str
     expires_at: datetime
+    created_at: datetime
     place: int  # in the order of creation
     idempotency_key: str | None = None
     body_hash: str = ""
@@ -105,3 +106,14 @@ class Step:
     runner_id: int | None = None
     claim_epoch: int | None = None
     actor: str | None = None
+
+
+@dataclass(frozen=True)
+class Deed:
+    """What a person did."""
+
+    actor: str
+    action: str
+    request_id: str
+    details: Mapping[str, Any]
+    approval: str | None = None

@@ -11,9 +11,9 @@ import structlog
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from qtg_dagster.engine import persist
+from qtg_dagster.engine import parts
 from tests.engine.days import Days
-from tests.engine.grounds import Ground, PostgresGround
+from tests.engine.grounds import Ground, MemoryGround, PostgresGround
 from tests.recycling import wipe
 
 Spend = Callable[..., None]
@@ -25,7 +25,7 @@ def spend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     given = request.config.getoption("--hypothesis-seed")
     seed = int(given) if given else secrets.randbelow(2**32)
     monkeypatch.setattr(hypothesis.core, "global_force_seed", seed)
-    monkeypatch.setattr(persist, "RETRY_DELAYS", (0.0, 0.0))
+    monkeypatch.setattr(parts, "RETRY_DELAYS", (0.0, 0.0))
     shown = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
 
@@ -47,6 +47,10 @@ def spend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 
     yield days
     structlog.configure(**shown)
+
+
+def test_days_in_memory(spend: Spend) -> None:
+    spend(MemoryGround, examples=300, steps=50, shrink=True)
 
 
 def test_days_in_postgresql(spend: Spend, database_url: str) -> None:
