@@ -164,6 +164,28 @@ async def test_an_intent_waits_for_a_breaker_that_is_being_opened_and_obeys_it(d
     assert desk.provider.book == []
 
 
+async def test_who_was_claimed_before_a_breaker_needs_a_turn_when_it_is_released(desk: Desk) -> None:
+    async def opened_and_released() -> None:
+        await hold(desk)
+        await release_breaker(desk.engine, ALL, per_minute=60, actor="ada")
+
+    desk.provider.during("prepare", "first", opened_and_released)
+    await desk.begin(ONE)
+    assert await desk.dispatch() == 1
+    assert await desk.states() == {"first": "READY"}
+    await _until_dispatched(desk)
+    assert len(desk.provider.book) == 1
+    [row] = await desk.rows("SELECT let_through FROM qtg.breakers")
+    assert row["let_through"] == 1
+
+
+async def _until_dispatched(desk: Desk) -> None:
+    async def dispatched() -> bool:
+        return await desk.dispatch() == 1
+
+    await until(dispatched, "its turn comes")
+
+
 async def test_two_drains_together_keep_the_rate_of_a_release(desk: Desk) -> None:
     await publish_template(desk.engine, ONE)
     await hold(desk)

@@ -147,6 +147,18 @@ async def test_drains_that_look_at_the_same_moment_share_one_turn(
         await bench.pass_time(61)
 
 
+async def test_a_drain_sees_the_turn_that_another_is_taking(bench: Bench) -> None:
+    await bench.nodes(2, CEX)
+    await bench.open(CEX)
+    await bench.release(CEX, 1)
+    async with bench.database.transaction() as other:
+        await other.exec_driver_sql("UPDATE qtg.breakers SET next_start_at = now() + interval '1 minute'")
+        claiming = asyncio.create_task(bench.claim())
+        while not await bench.seed.rows("SELECT 1 FROM pg_locks WHERE NOT granted"):
+            assert not claiming.done()
+    assert await claiming == []
+
+
 async def test_a_node_under_two_breakers_needs_a_turn_from_each(bench: Bench) -> None:
     both = await bench.nodes(3, CEX, ALL, age=60)
     other = await bench.nodes(1, "lane:evm", ALL)
