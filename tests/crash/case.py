@@ -47,11 +47,27 @@ class Case:
         try:
             async with judged(self._bench, self.outcome, self._cell.lane):
                 await self._bench.begin(with_world=self._cell.lane in WORLD_LANES)
-                await self._play()
+                try:
+                    await self._play()
+                except TimeoutError:
+                    await self._explain()
+                    raise
         finally:
             for worker in self._workers:
                 await worker.kill()
         return self.outcome
+
+    async def _explain(self) -> None:
+        """For a case that does not end: notes where the nodes stand; the workers tell their logs what they do."""
+        for worker in self._workers:
+            worker.signal(signal.SIGUSR1)
+        found = await self._bench.rows(
+            "SELECT n.node_key, n.node_state, n.error_code, n.runner_id, n.next_look_at - now() AS wait, "
+            "n.runner_id IN (SELECT runner_id FROM qtg.live_runners) AS held FROM qtg.movement_request_nodes n "
+            "WHERE n.node_state NOT IN ('COMPLETED', 'BLOCKED')"
+        )
+        self.outcome.notes += [" ".join(f"{name}={value}" for name, value in row.items()) for row in found]
+        await asyncio.sleep(0.5)
 
     async def _play(self) -> None:
         cell = self._cell
@@ -289,6 +305,7 @@ class Case:
 
     async def _first_move(self, worker: Worker, moves: int) -> None:
         async def moved() -> bool:
+            await self._bench.open_nodes(self._cell.lane)  # on a busy machine even an order may come too late
             return len(self._bench.booked()) > moves
 
         await self._bench.until(moved, "no move after the restart", _REACH_SECONDS)

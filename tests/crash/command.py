@@ -56,6 +56,8 @@ def run_crash(cases: tuple[Cell | Disturbance, ...], passes: int, kills: int, se
     def tell(outcome: Outcome) -> None:
         nonlocal ended
         ended += 1
+        for what in outcome.notes if outcome.violations else ():
+            click.echo(f"  note: {what}")
         for what in outcome.violations:
             click.echo(f"VIOLATION {outcome.case} seed {outcome.seed}: {what}")
             click.echo(f"  replay: ./qtg crash {_choice(outcome.case)} --seed {outcome.seed} --kills {kills}")

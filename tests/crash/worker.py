@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -102,9 +103,16 @@ def _skew(seconds: float) -> None:
 
 
 async def _run(spec: WorkerSpec) -> None:
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _tell)
     async with open_parts(spec) as platform:
         log.info("worker begins", role=spec.role, pid=os.getpid(), fault=spec.fault)
         await _ROLES[Role(spec.role)](platform)
+
+
+def _tell() -> None:
+    """Where everything stands, for the log of a case that does not end."""
+    for task in asyncio.all_tasks():
+        task.print_stack(limit=8)
 
 
 async def _drains(platform: Platform) -> None:

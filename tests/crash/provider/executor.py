@@ -35,11 +35,11 @@ KEY = "exec.crash.bank"
 SIGNER_KEY = "signer.crash.bank"
 #: Its bytes must never be seen in a row or a log.
 CANARY = "canary-4f0e9c71d2b8a635"
-PREPARED_FOR = timedelta(seconds=1.0)
+PREPARED_FOR = timedelta(seconds=2.0)
 #: Longer than an order is valid, and the bank may act late on top of it.
-SETTLE_SECONDS = 1.3
+SETTLE_SECONDS = 2.3
 LOOKS_NEEDED = 2
-_REPLY_SECONDS = 0.4
+_REPLY_SECONDS = 0.8
 _LOOK_AGAIN_SECONDS = 0.1
 
 
