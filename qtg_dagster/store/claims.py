@@ -10,14 +10,14 @@ from psycopg.errors import UniqueViolation
 from qtg_dagster.domain.states import NodeState
 from qtg_dagster.domain.work import Claim, RecoveryArm
 from qtg_dagster.domain.workers import Claimant
-from qtg_dagster.store.database import OnDatabase
 from qtg_dagster.store.statements import as_json, native
+from qtg_dagster.store.work import WorkOrders
 
 #: Seconds between two looks at whose turn it is under released breakers; `let_through.sql` makes up for as many.
 _TURN_SECONDS = 1.0
 
 
-class Claims(OnDatabase):
+class Claims(WorkOrders):
     """Who works on which node."""
 
     _turns_taken = float("-inf")
@@ -67,11 +67,13 @@ class Claims(OnDatabase):
     async def _claim(self, name: str, runner: Claimant, **parameters: object) -> list[Claim]:
         bound = {"runner_id": runner.runner_id, "network_class": runner.identity.network_class, **parameters}
         async with self._database.connection() as connection:
-            rows = await (await connection.execute(native(name), bound)).fetchall()
-        return [
+            rows = await (await connection.execute(native(name, "work_of_chosen"), bound)).fetchall()
+        claims = [
             Claim(row["node_id"], row["request_id"], runner.runner_id, row["claim_epoch"], NodeState(row["node_state"]))
             for row in rows
         ]
+        self.keep_for(claims, rows)
+        return claims
 
     async def release(self, claims: Sequence[Claim], *, delay_seconds: float = 0) -> None:
         """Give nodes back as they were, not to be claimed before the delay is over.

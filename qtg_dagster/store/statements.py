@@ -18,7 +18,9 @@ _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)\b")
 
 
 def _source(name: str) -> str:
-    return (files("qtg_dagster.store") / "sql" / f"{name}.sql").read_text()
+    """Without comments and needless spaces, because psycopg remembers only short statements."""
+    source = (files("qtg_dagster.store") / "sql" / f"{name}.sql").read_text()
+    return _SPACED.sub(r"\1", " ".join(_COMMENT.sub("", source).split()))
 
 
 @cache
@@ -30,10 +32,10 @@ def statement(name: str) -> TextClause:
 
 
 @cache
-def native(name: str) -> bytes:
-    """The statement in `sql/<name>.sql`, for psycopg; without comments and spaces, because it remembers short ones."""
-    bare = _SPACED.sub(r"\1", " ".join(_COMMENT.sub("", _source(name)).split()))
-    return _PARAMETER.sub(r"%(\1)s", bare.replace("%", "%%")).encode()
+def native(*names: str) -> bytes:
+    """The statement in `sql/<name>.sql`, for psycopg; of several files, the one that they make together."""
+    whole = " ".join(_source(name) for name in names)
+    return _PARAMETER.sub(r"%(\1)s", whole.replace("%", "%%")).encode()
 
 
 def as_json(value: Any) -> str:

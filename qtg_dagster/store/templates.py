@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import func, insert, select, text
@@ -13,6 +12,7 @@ from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import Plan, graph_hash
 from qtg_dagster.domain.requests import StoredPlan
 from qtg_dagster.store.database import InTransaction
+from qtg_dagster.store.plan_documents import parse_plan
 from qtg_dagster.store.schema.plans import (
     movement_plan_edges,
     movement_plan_nodes,
@@ -26,15 +26,6 @@ _TEMPLATE_ID = text("""
     ON CONFLICT (template_key) DO UPDATE SET template_key = excluded.template_key
     RETURNING id
 """)
-
-
-@lru_cache(maxsize=512)
-def parse_plan(document: str) -> Plan:
-    """The plan in a stored version's text; versions are immutable, so one text is parsed once, and an edit is another.
-
-    Raises `pydantic.ValidationError` or `PlanInvalid` for rows that are no plan.
-    """
-    return Plan.model_validate_json(document)
 
 
 def stored_plan(row: Mapping[str, Any]) -> StoredPlan:

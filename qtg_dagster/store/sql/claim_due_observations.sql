@@ -21,9 +21,11 @@ picked AS (
       AND (n.next_look_at IS NULL OR n.next_look_at <= now())
       AND (n.runner_id IS NULL OR n.runner_id <> :runner_id AND n.runner_id NOT IN (SELECT runner_id FROM live))
     FOR NO KEY UPDATE OF n SKIP LOCKED
+),
+chosen AS (
+    UPDATE qtg.movement_request_nodes n
+    SET runner_id = :runner_id, claim_epoch = n.claim_epoch + 1, claimed_at = now()
+    FROM picked
+    WHERE n.id = picked.id
+    RETURNING n.*
 )
-UPDATE qtg.movement_request_nodes n
-SET runner_id = :runner_id, claim_epoch = n.claim_epoch + 1, claimed_at = now()
-FROM picked
-WHERE n.id = picked.id
-RETURNING n.id::text AS node_id, n.request_id::text AS request_id, n.claim_epoch, n.node_state

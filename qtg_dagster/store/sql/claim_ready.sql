@@ -58,9 +58,11 @@ freed AS (
     SET runner_id = NULL, claimed_at = NULL, in_flight_key = NULL
     FROM orphaned
     WHERE n.id = orphaned.id AND n.node_state = 'READY'
+),
+chosen AS (
+    UPDATE qtg.movement_request_nodes n
+    SET runner_id = :runner_id, claim_epoch = n.claim_epoch + 1, claimed_at = now(), in_flight_key = n.serialization_key
+    FROM picked
+    WHERE n.id = picked.id
+    RETURNING n.*
 )
-UPDATE qtg.movement_request_nodes n
-SET runner_id = :runner_id, claim_epoch = n.claim_epoch + 1, claimed_at = now(), in_flight_key = n.serialization_key
-FROM picked
-WHERE n.id = picked.id
-RETURNING n.id::text AS node_id, n.request_id::text AS request_id, n.claim_epoch, n.node_state
