@@ -153,7 +153,10 @@ class Decided(Protocol):
     """What becomes of a locked movement by a person's decision, within the transaction that locked it."""
 
     async def decide(self, request: LockedRequest, decision: Decision) -> None:
-        """Moves, journal, approval, callbacks and audit of one decision; raises `IllegalMove`."""
+        """Moves, journal, approval, callbacks and audit of one decision; raises `IllegalMove`.
+
+        The last word of its transaction: one of the store's own commits with it.
+        """
         ...
 
     async def move_nodes(

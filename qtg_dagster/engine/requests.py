@@ -107,6 +107,9 @@ async def approve_movement(
                 f"cannot approve while {', '.join(request.down)} is down; approve again when it is reachable"
             )
         found = advance_after_completion(request.stored.plan, request.node_states)
+        if found.request_state is not None:
+            await tx.set_request_state(request, RequestState.APPROVED)
+            request = await tx.lock_request(request_id, request.network_class)
         facts = {"after": "approval"}
         decision = Decision(
             actor=actor,
@@ -114,15 +117,12 @@ async def approve_movement(
             details={"approval_digest": request.approval_digest, "compiled_plan_hash": request.compiled_plan_hash},
             approval="approved",
             reason=reason,
-            state=RequestState.APPROVED,
+            state=found.request_state or RequestState.APPROVED,
             frontier=found.ready,
             moves=[NodeMove(key, NodeState.READY, StepKind.READIED, facts, actor) for key in found.ready],
         )
-        await tx.decide(request, decision)
-        if found.request_state is not None:
-            approved = await tx.lock_request(request_id, request.network_class)
-            await tx.set_request_state(approved, found.request_state)
         fault_point(FaultPoint.APPROVE)
+        await tx.decide(request, decision)
 
 
 async def reject_movement(

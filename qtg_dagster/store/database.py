@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import psycopg
 
 from qtg_dagster.domain.errors import ConfigurationError
+from qtg_dagster.store.lines import THEIR_END, parameters
 from qtg_dagster.store.pool import Connection, ConnectionPool
-from qtg_dagster.store.urls import plain_url
+from qtg_dagster.store.urls import plain_url, with_options
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
@@ -71,9 +72,8 @@ class Database:
         Raises `ConfigurationError` behind a pooler: there the session that holds a lock is not the session that
         the next statement runs in, so ownership would mean nothing.
         """
-        connection = await psycopg.AsyncConnection.connect(
-            self._direct_url, autocommit=True, application_name="qtg lock"
-        )
+        given = parameters(with_options(self._direct_url, THEIR_END))
+        connection = await psycopg.AsyncConnection.connect(autocommit=True, **{"application_name": "qtg lock", **given})
         row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
         if row is None or row[0] != connection.info.backend_pid:
             await connection.close()
@@ -98,7 +98,8 @@ class OnDatabase:
 
 
 class InTransaction:
-    """A part of the store that works within one transaction."""
+    """A part of the store that works within one transaction, `ours` to commit or the caller's."""
 
-    def __init__(self, transaction: Transaction) -> None:
+    def __init__(self, transaction: Transaction, *, ours: bool = False) -> None:
         self._tx = transaction
+        self._ours = ours

@@ -12,7 +12,8 @@ from qtg_dagster.domain.redaction import redact
 from qtg_dagster.domain.requests import Decision, LockedRequest, NodeMove
 from qtg_dagster.domain.states import FINAL_REQUEST_STATES, NodeState, check_request_move
 from qtg_dagster.store.database import InTransaction
-from qtg_dagster.store.statements import as_json, statement
+from qtg_dagster.store.sessions import execute_and_commit
+from qtg_dagster.store.statements import as_json, native, statement
 
 _MOVE_NODES = text("""
     WITH chosen AS (
@@ -59,7 +60,10 @@ class Decided(InTransaction):
     """What a person's decision does to a locked movement."""
 
     async def decide(self, request: LockedRequest, decision: Decision) -> None:
-        """Write a decision about a locked movement in one statement: moves, journal, approval, callbacks and audit."""
+        """Write a decision about a locked movement in one statement: moves, journal, approval, callbacks and audit.
+
+        The last word of its transaction: one of our own commits in the same round trip.
+        """
         state = decision.state
         if state is not None:
             check_request_move(request.request_state, state)
@@ -90,7 +94,10 @@ class Decided(InTransaction):
             "deed": as_json(deed),
             "wake": ["dispatch"] if any(move.to_state is NodeState.READY for move in decision.moves) else [],
         }
-        await self._tx.execute(statement("decide"), bound)
+        if self._ours:
+            await execute_and_commit(self._tx, native("decide"), bound)
+        else:
+            await self._tx.execute(statement("decide"), bound)
 
     async def move_nodes(
         self,

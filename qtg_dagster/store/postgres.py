@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from qtg_dagster.store.decisions import PostgresDecisions
 
 
+#: What passes by itself: connection lost, no room, server stopping or starting, serialization failure, deadlock.
+_PASSING = ("08", "53", "57P", "40001", "40P01")
+
+
 class PostgresStore(Claims, WorkOrders, Moves, Runners, Backlogs, Heartbeats):
     """What `engine.ports.Store` asks for, in a migrated database."""
 
@@ -35,6 +39,8 @@ class PostgresStore(Claims, WorkOrders, Moves, Runners, Backlogs, Heartbeats):
 
     def is_transient(self, error: Exception) -> bool:
         """Whether the same call may succeed a moment later."""
+        if isinstance(error, psycopg.Error) and error.sqlstate is not None:
+            return error.sqlstate.startswith(_PASSING)
         return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError, OSError))
 
     def session(self) -> AsyncSession:
@@ -47,7 +53,7 @@ class PostgresStore(Claims, WorkOrders, Moves, Runners, Backlogs, Heartbeats):
         from qtg_dagster.store.decisions import PostgresDecisions  # needs SQLAlchemy, which the money path does without
 
         async with self._database.within(transaction) as tx:
-            yield PostgresDecisions(tx)
+            yield PostgresDecisions(tx, ours=transaction is None)
 
     @property
     def database(self) -> Database:

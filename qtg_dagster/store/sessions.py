@@ -44,10 +44,23 @@ async def read_rows(
     transaction: Transaction, statements: Sequence[bytes], bound: Mapping[str, Any]
 ) -> list[dict[str, Any] | None]:
     """The first row of each statement, all sent at once and run in their order on the transaction's connection."""
-    connection = await transaction.connection() if isinstance(transaction, AsyncSession) else transaction
-    driver: psycopg.AsyncConnection[Any] = (await connection.get_raw_connection()).driver_connection  # type: ignore[assignment]
+    driver = await _driver(transaction)
     async with driver.pipeline():
         cursors = [driver.cursor(row_factory=dict_row) for _ in statements]
         for cursor, sql in zip(cursors, statements, strict=True):
             await cursor.execute(sql, bound)
         return [await cursor.fetchone() for cursor in cursors]
+
+
+async def execute_and_commit(transaction: Transaction, sql: bytes, bound: Mapping[str, Any]) -> None:
+    """Run the last statement of a transaction and commit it, all sent at once."""
+    driver = await _driver(transaction)
+    async with driver.pipeline():
+        await driver.execute(sql, bound)
+        await driver.commit()
+
+
+async def _driver(transaction: Transaction) -> psycopg.AsyncConnection[Any]:
+    connection = await transaction.connection() if isinstance(transaction, AsyncSession) else transaction
+    driver: psycopg.AsyncConnection[Any] = (await connection.get_raw_connection()).driver_connection  # type: ignore[assignment]
+    return driver
