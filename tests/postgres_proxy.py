@@ -1,4 +1,4 @@
-"""A small TCP proxy before PostgreSQL: it can refuse, cut, and pretend to be a pooler."""
+"""A small TCP proxy before PostgreSQL: it can refuse, cut, keep answers, and pretend to be a pooler."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class PostgresProxy:
         self._port = 0
         self._writers: set[asyncio.StreamWriter] = set()
         self._refusals = 0
+        self._silent: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> PostgresProxy:
         await self.open()
@@ -51,6 +52,10 @@ class PostgresProxy:
         self._refusals = refusals
         self._cut()
 
+    def fall_silent(self) -> None:
+        """Let no more answers through to those who are connected now, as a network does that is cut without a word."""
+        self._silent |= self._writers
+
     @property
     def refusals_left(self) -> int:
         return self._refusals
@@ -77,6 +82,8 @@ class PostgresProxy:
             while data := await reader.read(65536):
                 if from_server and self._pretend_pooler:
                     data = _other_pid(data)
+                if from_server and writer in self._silent:
+                    continue
                 writer.write(data)
                 await writer.drain()
         except OSError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ log = structlog.get_logger("qtg.engine")
 
 #: None is long: the next drain of the kind waits for what this one still holds, also after the store's return.
 RETRY_DELAYS = (0.05, 0.2, 0.5, 1.0, *(2.0,) * 7)
+#: Seconds after which nothing is tried again; a try in itself takes as long as the store waits for an answer.
+PATIENCE_SECONDS = 30.0
 #: What shares one commit, at most.
 BATCH = 64
 
@@ -104,11 +107,12 @@ class Recorder(Generic[Written, Answer]):
 
     async def _persist(self, batch: list[_Entry[Written, Answer]]) -> Sequence[Answer | StaleClaim]:
         items = [(entry.work, entry.written) for entry in batch]
+        begun = time.monotonic()
         for delay in self._delays:
             try:
                 return await self._write_together(items)
             except Exception as error:
-                if not self._is_transient(error):
+                if not self._is_transient(error) or time.monotonic() - begun > PATIENCE_SECONDS:
                     raise
                 log.warning(
                     "database unreachable, outcomes kept in memory",

@@ -15,6 +15,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow, dict_row
 
+from qtg_dagster.store.lines import answering, parameters, with_time_limit
 from qtg_dagster.store.urls import with_options
 
 Connection: TypeAlias = psycopg.AsyncConnection[DictRow]
@@ -29,19 +30,23 @@ class ConnectionPool:
     """At most `size` connections, opened when needed and kept; the last one given back is the next one used."""
 
     def __init__(self, url: str, size: int) -> None:
-        self._url = with_options(url, PLAN_ONCE)
+        self._parameters = parameters(with_time_limit(with_options(url, PLAN_ONCE)))
         self._room = asyncio.Semaphore(size)
         self._idle: list[Connection] = []
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """A connection in autocommit. Raises psycopg's errors, or `TimeoutError` when none becomes free."""
+        """A connection in autocommit, for a moment: it is cut when its block takes longer than an answer may.
+
+        Raises psycopg's errors, or `TimeoutError` when none becomes free.
+        """
         async with asyncio.timeout(_PATIENCE_SECONDS):
             await self._room.acquire()
         try:
             connection = await self._take()
             try:
-                yield connection
+                with answering(connection):
+                    yield connection
             finally:
                 await self._give_back(connection)
         finally:
@@ -54,7 +59,10 @@ class ConnectionPool:
                 return connection
             await connection.close()
         opened: Connection = await psycopg.AsyncConnection.connect(
-            self._url, autocommit=True, application_name="qtg", row_factory=dict_row, prepare_threshold=0
+            autocommit=True,
+            row_factory=dict_row,
+            prepare_threshold=0,
+            **{"application_name": "qtg", **self._parameters},
         )
         return opened
 

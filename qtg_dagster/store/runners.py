@@ -17,6 +17,7 @@ import structlog
 from qtg_dagster.domain.errors import StaleClaim
 from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.store.database import Database, OnDatabase
+from qtg_dagster.store.lines import answering
 from qtg_dagster.store.wakeups import Wakeups
 
 log = structlog.get_logger("qtg.store")
@@ -57,8 +58,13 @@ class Runner:
 
     async def __aenter__(self) -> Self:
         self._connection = await self._database.direct_connection()
+        with answering(self._connection):
+            await self._register(self._connection)
+        return self
+
+    async def _register(self, connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
         # One statement: whoever sees the row finds its lock held, or its runner dead.
-        cursor = await self._connection.execute(
+        cursor = await connection.execute(
             "WITH registered AS (INSERT INTO qtg.runners (kind, network_class, host, pid, dagster_run_id) "
             "VALUES (%s, %s, %s, %s, %s) RETURNING id) "
             "SELECT id, pg_advisory_lock(%s, id::int) FROM registered",
@@ -74,7 +80,6 @@ class Runner:
         row = await cursor.fetchone()
         assert row is not None  # noqa: S101 - RETURNING gives a row
         self.runner_id = int(str(row[0]))
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -84,11 +89,12 @@ class Runner:
             return
         reason = "finished" if error is None else f"{type(error).__name__}"
         try:
-            await connection.execute(
-                "UPDATE qtg.runners SET ended_at = now(), end_reason = %s WHERE id = %s", (reason, self.runner_id)
-            )
-            # The server notices a closed connection a moment later; whoever comes next need not wait for that.
-            await connection.execute("SELECT pg_advisory_unlock_all()")
+            with answering(connection):
+                await connection.execute(
+                    "UPDATE qtg.runners SET ended_at = now(), end_reason = %s WHERE id = %s", (reason, self.runner_id)
+                )
+                # The server notices a closed connection a moment later; whoever comes next need not wait for that.
+                await connection.execute("SELECT pg_advisory_unlock_all()")
         except psycopg.OperationalError as lost:
             # The lock went with the session: all that is missing is the note of when.
             log.warning("runner's end not recorded", runner=self.runner_id, error=str(lost))
@@ -96,7 +102,8 @@ class Runner:
 
     async def check_alive(self) -> None:
         """Raise `StaleClaim` unless the session still answers: a runner without its lock must not start anything."""
-        await self._ask("SELECT 1")
+        with answering(self.connection):
+            await self._ask("SELECT 1")
 
     async def take_slot(self) -> None:
         """Wait until this runner's slot is free and take it for the life of its session; raises `StaleClaim`."""
@@ -104,7 +111,8 @@ class Runner:
 
     async def successor_waits(self) -> bool:
         """Whether another drain waits for this runner's slot; raises `StaleClaim`."""
-        cursor = await self._ask(_SUCCESSORS, SLOT_LOCK_CLASS, self._slot())
+        with answering(self.connection):
+            cursor = await self._ask(_SUCCESSORS, SLOT_LOCK_CLASS, self._slot())
         row = await cursor.fetchone()
         return row is not None and int(str(row[0])) > 0
 

@@ -12,6 +12,7 @@ from qtg_dagster.domain.contract import ResultStatus
 from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.engine.drain import Drain, DrainKind, DrainReport
 from qtg_dagster.engine.requests import publish_template
+from qtg_dagster.store import lines
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.postgres import PostgresStore
 from qtg_dagster.store.slots import slot_state
@@ -221,6 +222,51 @@ async def test_an_outcome_outlives_a_database_that_goes_away_after_the_submit(de
         assert proxy.refusals_left == 0
         await through.database.close()
     assert (await desk.node())["node_state"] == "SUBMITTED"
+    assert len(desk.provider.book) == 1
+
+
+async def test_an_outcome_outlives_a_line_that_falls_silent_after_the_submit(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "ANSWER_SECONDS", 0.5)
+    await desk.begin(ONE)
+    async with PostgresProxy(desk.engine.database.url) as proxy:
+        through = replace(desk.engine, store=PostgresStore(Database(proxy.url, pool_size=2)))
+
+        async def fall_silent() -> None:
+            proxy.fall_silent()
+
+        async with desk.engine.store.runner(RunnerIdentity("dispatch", "sandbox")) as runner:
+            there = replace(desk, engine=through, runner=runner)
+            desk.provider.during("submit", "first", fall_silent)
+            assert await there.dispatch() == 1
+        await through.database.close()
+    assert (await desk.node())["node_state"] == "SUBMITTED"
+    assert len(desk.provider.book) == 1
+
+
+async def test_a_drain_whose_session_falls_silent_ends_and_leaves_its_node_to_others(
+    desk: Desk, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "ANSWER_SECONDS", 0.5)
+    let_go = asyncio.Event()
+
+    async def hold() -> None:
+        await let_go.wait()
+
+    desk.provider.during("submit", "first", hold)
+    await desk.begin(ONE)
+    async with PostgresProxy(desk.engine.database.url) as proxy:
+        direct = desk.engine
+        desk.engine = replace(direct, store=PostgresStore(Database(proxy.url, pool_size=2)))
+        _, silenced = start(DrainKind.DISPATCH, drain_poll_seconds=0.05, drain_stop_grace_seconds=0.0)
+        pooled, desk.engine = desk.engine.database, direct
+        await until_state(desk, "SUBMITTING")
+        proxy.fall_silent()
+        assert (await asyncio.wait_for(silenced, 30)).ended_because == "lost its database session"
+        await pooled.close()
+    start(DrainKind.RECOVER, drain_poll_seconds=0.05)
+    await until_state(desk, "SUBMITTED")
     assert len(desk.provider.book) == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import psycopg
@@ -12,8 +13,10 @@ from sqlalchemy import text
 from qtg_dagster.domain.contract import PreparedAction
 from qtg_dagster.domain.errors import IllegalMove, StaleClaim
 from qtg_dagster.domain.journal import StepKind
+from qtg_dagster.domain.progress import Advance
 from qtg_dagster.domain.states import NodeState
 from qtg_dagster.domain.work import Intent, Move, Work
+from qtg_dagster.engine import persist
 from qtg_dagster.engine.observe import observe_active_nodes
 from tests.engine.desk import Desk
 from tests.engine.plans import diamond, node, plan_of, until
@@ -152,3 +155,37 @@ async def test_an_outcome_outlives_the_connections_it_was_to_be_written_on(desk:
         )
     await asyncio.gather(*(desk.engine.outcomes.record(work, SEEN) for work in works))
     assert set((await desk.node_states()).values()) == {"COMPLETED"}
+
+
+async def test_a_store_that_stays_away_is_given_up(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    [work] = await submitted(desk, 1)
+    tries: list[int] = []
+
+    async def away(moves: Sequence[tuple[Work, Move]]) -> list[Advance | StaleClaim]:
+        tries.append(len(moves))
+        raise TimeoutError("no answer")
+
+    monkeypatch.setattr(persist, "PATIENCE_SECONDS", -1.0)
+    recorder: persist.Recorder[Move, Advance] = persist.Recorder(away, desk.engine.store.is_transient, (0.0, 0.0, 0.0))
+    with pytest.raises(TimeoutError, match="no answer"):
+        await recorder.record(work, SEEN)
+    assert tries == [1]
+    monkeypatch.setattr(persist, "PATIENCE_SECONDS", 60.0)
+    with pytest.raises(TimeoutError, match="no answer"):
+        await recorder.record(work, SEEN)
+    assert tries == [1] * 5
+
+
+async def test_what_the_database_refuses_is_not_tried_again(desk: Desk) -> None:
+    """A trigger's refusal has the class of errors that also a lost connection has."""
+    [work] = await submitted(desk, 1)
+    tries: list[int] = []
+
+    async def refusing(moves: Sequence[tuple[Work, Move]]) -> list[Advance | StaleClaim]:
+        tries.append(len(moves))
+        raise psycopg.errors.ObjectNotInPrerequisiteState("a guard says no")
+
+    recorder: persist.Recorder[Move, Advance] = persist.Recorder(refusing, desk.engine.store.is_transient, (0.0, 0.0))
+    with pytest.raises(psycopg.OperationalError, match="a guard says no"):
+        await recorder.record(work, SEEN)
+    assert tries == [1]
