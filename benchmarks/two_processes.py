@@ -1,6 +1,6 @@
-"""(g) Dispatch and observe drains in one process against one process each: `python -m benchmarks.two_processes`.
+"""(g) Two processes, each with a dispatch and an observe drain, against one: `python -m benchmarks.two_processes`.
 
-Nodes a second from the first provider call to the last, by the provider's own times.
+Each process works up to 32 nodes at once, in a slot of its own. Nodes a second from the first provider call to the last, by the provider's own times.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ _SPAN = text("""
 """)
 
 
-async def run(url: str, movements: int, groups: tuple[str, ...]) -> float:
-    """Nodes a second with one drain process for each group of kinds."""
+async def run(url: str, movements: int, many: int) -> float:
+    """Nodes a second with so many processes."""
     async with open_engine(url) as engine:
         await preload(engine, movements)
-        given = [url, str(LATENCY_SECONDS), str(IN_FLIGHT)]
-        processes = [subprocess.Popen([sys.executable, "-m", "benchmarks.drain_process", g, *given]) for g in groups]
+        command = [sys.executable, "-m", "benchmarks.drain_process", "dispatch,observe", url]
+        given = [str(LATENCY_SECONDS), str(IN_FLIGHT), "3600"]
+        processes = [subprocess.Popen([*command, *given, str(slot)]) for slot in range(many)]
         try:
             await until_all_ended(engine)
         finally:
@@ -54,9 +55,9 @@ def main() -> None:
     two: list[float] = []
     with server(given.url) as url:
         for _ in range(given.repeats):
-            for found, groups in ((one, ("dispatch,observe",)), (two, ("dispatch", "observe"))):
+            for found, many in ((one, 1), (two, 2)):
                 with fresh_database(url, "bench_processes") as own:
-                    found.append(asyncio.run(run(own, given.movements, groups)))
+                    found.append(asyncio.run(run(own, given.movements, many)))
     print(json.dumps({"one": statistics.median(one), "two": statistics.median(two)}))
 
 

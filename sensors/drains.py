@@ -7,7 +7,7 @@ import dagster as dg
 
 from qtg_dagster.domain.core_group import CoreGroup
 from qtg_dagster.engine.drain import WORKER_NAMES, DrainKind
-from qtg_dagster.jobs.drains import SLOT_TAG, drain_jobs
+from qtg_dagster.jobs.drains import SLOT_TAG, drain_jobs, slot_of, slot_tag
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.backlog import Backlogs
 from qtg_dagster.store.core_group import dead_runs
@@ -82,34 +82,52 @@ def _sensor(watch: DrainWatch, settings: Settings) -> dg.SensorDefinition:
     def keep_alive(
         context: dg.SensorEvaluationContext, settings: SettingsResource, database: DatabaseResource
     ) -> dg.SensorResult:
-        verdict = look(context.instance, settings.read(), database, watch)
-        if not verdict.launch:
-            return dg.SensorResult(skip_reason=dg.SkipReason(verdict.reason))
-        context.log.info(verdict.reason)
-        return dg.SensorResult(run_requests=[dg.RunRequest(tags={SLOT_TAG: watch.kind.value})])
+        verdicts = look(context.instance, settings.read(), database, watch)
+        wanted = [slot for slot, verdict in enumerate(verdicts) if verdict.launch]
+        if not wanted:
+            return dg.SensorResult(skip_reason=dg.SkipReason("; ".join(verdict.reason for verdict in verdicts)))
+        for slot in wanted:
+            context.log.info(verdicts[slot].reason)
+        return dg.SensorResult(run_requests=[dg.RunRequest(tags={SLOT_TAG: slot_tag(watch.kind, s)}) for s in wanted])
 
     return keep_alive
 
 
-def look(instance: dg.DagsterInstance, settings: Settings, database: DatabaseResource, watch: DrainWatch) -> Verdict:
-    """What is to be done about one kind of drain now."""
+def look(
+    instance: dg.DagsterInstance, settings: Settings, database: DatabaseResource, watch: DrainWatch
+) -> list[Verdict]:
+    """What is to be done about one kind of drain now, slot by slot.
+
+    A further slot is filled only for what the drains before it do not work at once. Recovery has one slot: its budget
+    is for a pass, however many nodes wait.
+    """
 
     failed = failed_outside(instance, watch.kind.value, WORKER_NAMES[watch.kind])
 
     async def see(opened: Database) -> Seen:
         group = await look_after_core(opened, settings, noticed_by=f"sensor {watch.name}", failed_runs=failed)
         backlog = await Backlogs(opened).count_backlog(settings.network_class, horizon_seconds=watch.horizon_seconds)
-        slot = await slot_state(opened, watch.kind, settings.network_class)
-        return Seen(group, backlog.of(watch.kind), slot, await dead_runs(opened, settings.network_class))
+        many = 1 if watch.kind is DrainKind.RECOVER else settings.drain_slots
+        slots = [await slot_state(opened, watch.kind, settings.network_class, slot) for slot in range(many)]
+        return Seen(group, backlog.of(watch.kind), slots, await dead_runs(opened, settings.network_class))
 
     seen = database.read(see)
     mark_noticed(instance, failed)
     if not seen.group.runs:
-        return Verdict(False, seen.group.explain())
+        return [Verdict(False, seen.group.explain())]
     if seen.waiting == 0:
-        return judge(seen.waiting, seen.slot, (), settings.drain_budget_seconds, datetime.now(UTC))
+        return [judge(0, seen.slots[0], (), settings.drain_budget_seconds, datetime.now(UTC))]
     runs = [run for run in live_runs(instance, watch.kind) if run.run_id not in seen.dead_runs]
-    return judge(seen.waiting, seen.slot, runs, settings.drain_budget_seconds, datetime.now(UTC))
+    return [
+        judge(
+            max(0, seen.waiting - place * settings.drain_concurrency),
+            slot,
+            [run for run in runs if run.slot == place],
+            settings.drain_budget_seconds,
+            datetime.now(UTC),
+        )
+        for place, slot in enumerate(seen.slots)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +136,7 @@ class Seen:
 
     group: CoreGroup
     waiting: int
-    slot: SlotState
+    slots: list[SlotState]
     dead_runs: set[str]
 
 
@@ -130,6 +148,7 @@ def live_runs(instance: dg.DagsterInstance, kind: DrainKind) -> list[LiveRun]:
             record.dagster_run.run_id,
             record.create_timestamp,
             record.dagster_run.status is dg.DagsterRunStatus.CANCELING,
+            slot_of(record.dagster_run.tags),
         )
-        for record in instance.get_run_records(alive, limit=5)
+        for record in instance.get_run_records(alive, limit=50)
     ]

@@ -22,6 +22,7 @@ class LiveRun:
     run_id: str
     launched_at: datetime
     cancelling: bool = False
+    slot: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ class RunnerIdentity:
     kind: str
     network_class: str
     dagster_run_id: str | None = None
+    slot: int = 0  # which of the places for runners of its kind it takes
 
 
 class Claimant(Protocol):

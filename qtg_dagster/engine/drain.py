@@ -70,11 +70,11 @@ class DrainReport:
 class Drain:
     """One drain of one kind. `stop` may be called from a signal handler."""
 
-    def __init__(self, engine: Engine, kind: DrainKind, *, dagster_run_id: str | None = None) -> None:
+    def __init__(self, engine: Engine, kind: DrainKind, *, slot: int = 0, dagster_run_id: str | None = None) -> None:
         self._engine = engine
         self._store = engine.store
         self._kind = kind
-        self._identity = RunnerIdentity(kind, engine.settings.network_class, dagster_run_id)
+        self._identity = RunnerIdentity(kind, engine.settings.network_class, dagster_run_id, slot)
         self._stop = asyncio.Event()
         self._stop_reason = ""
         self._wakeups = engine.store.wakeups(kind)

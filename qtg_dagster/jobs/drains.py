@@ -1,5 +1,7 @@
 """The hot drains as jobs: one op each, which works nodes until there is a reason to end."""
 
+from collections.abc import Mapping
+
 import dagster as dg
 
 from qtg_dagster.engine.drain import WORKER_NAMES, Drain, DrainKind
@@ -8,14 +10,25 @@ from qtg_dagster.jobs.refusals import shown_in_the_ui
 from qtg_dagster.upkeep.core_group import CoreWatch
 from resources import PlatformResource
 
-#: Tag of a drain's runs; its value is the drain's kind.
+#: Tag of a drain's runs: which slot they take.
 SLOT_TAG = "qtg/drain"
+
+
+def slot_tag(kind: DrainKind, slot: int) -> str:
+    """The tag's value: the kind, and after it the slot when it is not the first."""
+    return f"{kind.value}/{slot}" if slot else kind.value
+
+
+def slot_of(tags: Mapping[str, str]) -> int:
+    """The slot that a run's tags name; the first for a run that was launched by hand."""
+    place = tags.get(SLOT_TAG, "").partition("/")[2]
+    return int(place) if place.isdecimal() else 0
 
 
 async def _drain(context: dg.OpExecutionContext, platform: PlatformResource, kind: DrainKind) -> None:
     with shown_in_the_ui():
         async with platform.open() as parts:
-            drain = Drain(parts.engine, kind, dagster_run_id=context.run_id)
+            drain = Drain(parts.engine, kind, slot=slot_of(context.run.tags), dagster_run_id=context.run_id)
             with RunFence(context.instance, context.run_id, drain.stop) as fence:
                 async with CoreWatch(parts.database, parts.settings, WORKER_NAMES[kind], drain.stop):
                     report = await drain.run()

@@ -35,9 +35,10 @@ _SUCCESSORS = (
 )
 
 
-def slot_number(kind: str, network_class: str) -> int:
+def slot_number(kind: str, network_class: str, slot: int = 0) -> int:
     """The lock number of a slot: 31 bits of its name."""
-    return zlib.crc32(f"{network_class}:{kind}".encode()) & 0x7FFFFFFF
+    name = f"{network_class}:{kind}:{slot}" if slot else f"{network_class}:{kind}"
+    return zlib.crc32(name.encode()) & 0x7FFFFFFF
 
 
 class Runner:
@@ -65,12 +66,13 @@ class Runner:
     async def _register(self, connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
         # One statement: whoever sees the row finds its lock held, or its runner dead.
         cursor = await connection.execute(
-            "WITH registered AS (INSERT INTO qtg.runners (kind, network_class, host, pid, dagster_run_id) "
-            "VALUES (%s, %s, %s, %s, %s) RETURNING id) "
+            "WITH registered AS (INSERT INTO qtg.runners (kind, network_class, slot, host, pid, dagster_run_id) "
+            "VALUES (%s, %s, %s, %s, %s, %s) RETURNING id) "
             "SELECT id, pg_advisory_lock(%s, id::int) FROM registered",
             (
                 self.identity.kind,
                 self.identity.network_class,
+                self.identity.slot,
                 socket.gethostname(),
                 os.getpid(),
                 self.identity.dagster_run_id,
@@ -117,7 +119,7 @@ class Runner:
         return row is not None and int(str(row[0])) > 0
 
     def _slot(self) -> int:
-        return slot_number(self.identity.kind, self.identity.network_class)
+        return slot_number(self.identity.kind, self.identity.network_class, self.identity.slot)
 
     async def _ask(self, statement: LiteralString, *bound: int) -> psycopg.AsyncCursor[tuple[object, ...]]:
         try:

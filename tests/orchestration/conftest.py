@@ -137,8 +137,8 @@ def plan() -> Plan:
 
 
 @pytest.fixture
-def approved(ask: Callable[..., str], plan: Plan) -> str:
-    """Id of an approved movement of the plan, whose first node is READY."""
+def approve(ask: Callable[..., str], plan: Plan) -> Callable[[], str]:
+    """Create and approve a movement of the plan, whose first node is READY then; returns its id."""
     from qtg_dagster.engine.orders import MovementOrder
     from qtg_dagster.engine.requests import approve_movement, create_movement, publish_template
 
@@ -149,7 +149,13 @@ def approved(ask: Callable[..., str], plan: Plan) -> str:
         await approve_movement(platform.engine, receipt.request_id, actor="grace")
         return receipt.request_id
 
-    return ask(begin)
+    return lambda: ask(begin)
+
+
+@pytest.fixture
+def approved(approve: Callable[[], str]) -> str:
+    """Id of an approved movement of the plan, whose first node is READY."""
+    return approve()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import dagster as dg
 import pytest
@@ -26,6 +27,34 @@ def test_a_ready_node_launches_a_dispatch_drain_without_a_run_key(approved: str,
     assert request.tags["qtg/drain"] == "dispatch"
     assert request.run_key is None
     assert not tick("submitted_nodes").run_requests
+
+
+def test_further_slots_are_filled_for_what_the_drains_before_them_do_not_work_at_once(
+    approved: str, approve: Callable[[], str], tick: Tick, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MG_DRAIN_SLOTS", "3")
+    monkeypatch.setenv("MG_DRAIN_CONCURRENCY", "1")
+    approve()
+    requests = tick("ready_nodes").run_requests
+    assert [request.tags["qtg/drain"] for request in requests] == ["dispatch", "dispatch/1"]
+
+    async def first_held(platform: Platform) -> dg.SensorResult:
+        identity = RunnerIdentity(DrainKind.DISPATCH, platform.settings.network_class)
+        async with Runner(platform.database, identity) as runner:
+            await runner.take_slot()
+            return await asyncio.to_thread(tick, "ready_nodes")
+
+    assert [request.tags["qtg/drain"] for request in ask(first_held).run_requests] == ["dispatch/1"]
+
+
+def test_a_run_works_in_the_slot_that_its_tag_names(
+    approved: str, defs: dg.Definitions, instance: dg.DagsterInstance, rows: Rows
+) -> None:
+    assert (
+        defs.resolve_job_def("dispatch").execute_in_process(instance=instance, tags={"qtg/drain": "dispatch/2"}).success
+    )
+    [runner] = rows("SELECT slot FROM qtg.runners WHERE kind = 'dispatch'")
+    assert runner["slot"] == 2
 
 
 def test_a_launched_run_is_waited_for(

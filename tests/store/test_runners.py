@@ -189,3 +189,15 @@ async def test_a_slot_has_one_holder_and_shows_who_waits(
     await seed.sql("SELECT pg_terminate_backend(:pid, 5000)", pid=runner.connection.info.backend_pid)
     await asyncio.wait_for(waiting, 20)
     assert (await slot_state(database, "dispatch", "sandbox")).waiters == 0
+
+
+async def test_slots_of_a_kind_are_held_side_by_side(database: Database, runner: Runner) -> None:
+    await runner.take_slot()
+    async with Runner(database, RunnerIdentity("dispatch", "sandbox", slot=1)) as second:
+        await asyncio.wait_for(second.take_slot(), 20)
+        for slot in (0, 1):
+            state = await slot_state(database, "dispatch", "sandbox", slot)
+            assert (state.held, state.waiters) == (True, 0)
+            assert state.youngest_age_seconds is not None
+    assert not (await slot_state(database, "dispatch", "sandbox", 1)).held
+    assert (await slot_state(database, "dispatch", "sandbox")).held

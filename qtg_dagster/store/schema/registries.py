@@ -25,6 +25,7 @@ runners = Table(
     serial_key(),
     words("kind"),
     words("network_class"),
+    Column("slot", Integer, nullable=False, server_default=text("0")),
     words("host"),
     Column("pid", Integer, nullable=False),
     words("dagster_run_id", nullable=True),
