@@ -103,7 +103,9 @@ class _Disturbed:
         if self._kind is Disturbance.SERVER_CRASHES:
             return await restart(stage)
         await end_sessions(self._bench, his)
-        return Absence(time.time(), time.time())
+        now = time.time()
+        await self._bench.order(Lane.BANK)  # new sessions may have done all that there was
+        return Absence(now, now)
 
     async def _first_step(self, gone: float) -> float:
         found: list[float] = []
