@@ -40,7 +40,7 @@ def test_up_runs_dagster_on_its_own_database_and_down_leaves_nothing(
     server_in: Callable[[], EmbeddedPostgres], home: Path
 ) -> None:
     server = server_in()
-    up = qtg(home, "up", "--no-sandbox")
+    up = qtg(home, "up", "--no-sandbox", "--paused")
     assert up.stdout is not None
     try:
         said: list[str] = []
@@ -59,6 +59,8 @@ def test_up_runs_dagster_on_its_own_database_and_down_leaves_nothing(
         assert [each.name for each in running.processes] == ["code-server", "webserver", "daemon"]
         with psycopg.connect(server.url) as connection:
             assert connection.execute("SELECT to_regclass('dagster.event_logs') IS NOT NULL").fetchone() == (True,)
+            found = connection.execute("SELECT scope, opened_by FROM qtg.breakers WHERE closed_at IS NULL").fetchall()
+            assert found == [("network:sandbox", "startup")]
         down = qtg(home, "down")
         assert down.communicate()[0].endswith("nothing runs any more\n")
         assert up.wait() == 0
