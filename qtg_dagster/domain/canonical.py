@@ -31,8 +31,10 @@ def digest_text(purpose: str, canonical: str) -> str:
 
 def json_problem(value: Any) -> str | None:
     """Why `value` cannot be stored as JSON; None when it can. Times count as text."""
+    if not value:
+        return None
     try:
-        text = json.dumps(value, default=_as_text, allow_nan=False, ensure_ascii=False)
+        text = _SPELL(value)
         text.encode("utf-8")
     except (TypeError, ValueError) as error:
         return f"{type(error).__name__}: {error}"
@@ -46,6 +48,7 @@ def _as_text(value: Any) -> str:
 
 
 _ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+_SPELL = json.JSONEncoder(default=_as_text, allow_nan=False, ensure_ascii=False).encode
 _EXACT = (str, int, bool, type(None))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
@@ -181,7 +181,7 @@ class Plan(Frozen):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """As pydantic's; a changed plan spells itself anew."""
         copied = super().model_copy(update=update, deep=deep)
-        for kept in ("graph_text", "whole_text", "_by_key", "_predecessors"):
+        for kept in ("graph_text", "whole_text", "risk_document", "_by_key", "_predecessors"):
             copied.__dict__.pop(kept, None)
         return copied
 
@@ -194,6 +194,11 @@ class Plan(Frozen):
     def whole_text(self) -> str:
         """Canonical JSON of all of it."""
         return canonical_json(self.model_dump(mode="json"))
+
+    @cached_property
+    def risk_document(self) -> dict[str, Any]:
+        """The risk controls as executors are shown them."""
+        return self.risk_controls.model_dump(mode="json")
 
     @cached_property
     def _by_key(self) -> dict[str, PlanNode]:
@@ -250,31 +255,27 @@ def _graph(plan: Plan) -> dict[str, Any]:
     }
 
 
-def compiled_plan_hash(
+class MovementHashes(NamedTuple):
+    """What a movement is held to."""
+
+    compiled_plan: str  # what will run: the graph with this movement's intent, parameters and bindings
+    approval: str  # all that the approver agrees to: the compiled plan and also timeouts, limits and fee ceilings
+
+
+def movement_hashes(
     plan: Plan,
     intent: Mapping[str, Any],
     input_params: Mapping[str, Any],
     resolved_bindings: Mapping[str, Any],
-) -> str:
-    """Identity of what will run: the graph with this movement's intent, parameters and bindings."""
+) -> MovementHashes:
+    """The identities of a movement's documents: hex SHA-256, each bound to its purpose."""
     rest = _around_plan(intent, input_params, resolved_bindings)
-    return digest_text(
-        "qtg.compiled-plan.v1",
-        f'{{"graph":{plan.graph_text},{rest["input_params"]},{rest["intent"]},{rest["resolved_bindings"]}}}',
-    )
-
-
-def approval_digest(
-    plan: Plan,
-    intent: Mapping[str, Any],
-    input_params: Mapping[str, Any],
-    resolved_bindings: Mapping[str, Any],
-) -> str:
-    """Identity of all that the approver agreed to: the compiled plan and also timeouts, limits and fee ceilings."""
-    rest = _around_plan(intent, input_params, resolved_bindings)
-    return digest_text(
-        "qtg.approval.v1",
-        f'{{{rest["input_params"]},{rest["intent"]},"plan":{plan.whole_text},{rest["resolved_bindings"]}}}',
+    around = rest["input_params"], rest["intent"], rest["resolved_bindings"]
+    return MovementHashes(
+        compiled_plan=digest_text(
+            "qtg.compiled-plan.v1", f'{{"graph":{plan.graph_text},{around[0]},{around[1]},{around[2]}}}'
+        ),
+        approval=digest_text("qtg.approval.v1", f'{{{around[0]},{around[1]},"plan":{plan.whole_text},{around[2]}}}'),
     )
 
 

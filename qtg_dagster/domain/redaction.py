@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 REDACTED = "[redacted]"
@@ -36,10 +37,8 @@ _SECRET_IN_TEXT = (
 def redact(value: Any) -> Any:
     """A copy of a JSON-like value without secrets: by key name, and inside text such as signed URLs."""
     if isinstance(value, Mapping):
-        return {
-            _storable(str(key)): REDACTED if _SECRET_KEY.search(str(key)) else redact(item)
-            for key, item in value.items()
-        }
+        judged = [(_judge_key(str(key)), item) for key, item in value.items()]
+        return {key: REDACTED if telling else redact(item) for (key, telling), item in judged}
     if isinstance(value, (list, tuple)):
         return [redact(item) for item in value]
     if isinstance(value, str):
@@ -47,6 +46,12 @@ def redact(value: Any) -> Any:
     if isinstance(value, (bool, int)) or value is None:
         return value
     return redact_text(str(value))
+
+
+@lru_cache(maxsize=2048)
+def _judge_key(key: str) -> tuple[str, bool]:
+    """A key as it can be stored, and whether it says that its value is a secret; keys come again and again."""
+    return _storable(key), _SECRET_KEY.search(key) is not None
 
 
 def redact_text(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from qtg_dagster.domain.breakers import node_scopes
 from qtg_dagster.domain.errors import InvalidInput
-from qtg_dagster.domain.plans import Plan, approval_digest, compiled_plan_hash
+from qtg_dagster.domain.plans import Plan, movement_hashes
 from qtg_dagster.domain.requests import NewRequest, StoredPlan
 from qtg_dagster.engine.orders import (
     MovementOrder,
@@ -27,7 +27,7 @@ def compile_order(engine: Engine, order: MovementOrder, stored: StoredPlan) -> N
     configs = {node.node_key: static_config(plan, node.node_key, intent, values) for node in plan.nodes}
     check_static_limits(plan, configs)
     bindings = _bind(engine, order, plan, configs)
-    documents = (plan, intent, values, bindings)
+    hashes = movement_hashes(plan, intent, values, bindings)
     return NewRequest(
         network_class=engine.settings.network_class,
         stored=stored,
@@ -40,8 +40,8 @@ def compile_order(engine: Engine, order: MovementOrder, stored: StoredPlan) -> N
             if node.executor_key is not None
         },
         scopes=_scopes(engine, plan, configs),
-        compiled_plan_hash=compiled_plan_hash(*documents),
-        approval_digest=approval_digest(*documents),
+        compiled_plan_hash=hashes.compiled_plan,
+        approval_digest=hashes.approval,
         body_hash=order.body_hash(),
         requested_by=order.requested_by,
         reason=order.reason,

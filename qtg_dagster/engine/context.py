@@ -8,7 +8,7 @@ from typing import Any
 from qtg_dagster.domain.amounts import Amount
 from qtg_dagster.domain.contract import ExecutionContext, PreparedAction, SigningIntent, SignRequest
 from qtg_dagster.domain.errors import PlanDrift
-from qtg_dagster.domain.plans import approval_digest, compiled_plan_hash
+from qtg_dagster.domain.plans import movement_hashes
 from qtg_dagster.domain.refs import merge_provider_refs, resolve_config
 from qtg_dagster.domain.risk import check_amount, check_destination
 from qtg_dagster.domain.states import NodeState
@@ -18,10 +18,10 @@ from qtg_dagster.inventory import Inventory
 
 def check_drift(work: Work) -> None:
     """Raise `PlanDrift` unless what would run is, to the letter, what was approved."""
-    documents = (work.plan, work.intent, work.input_params, work.resolved_bindings)
-    if compiled_plan_hash(*documents) != work.compiled_plan_hash:
+    hashes = movement_hashes(work.plan, work.intent, work.input_params, work.resolved_bindings)
+    if hashes.compiled_plan != work.compiled_plan_hash:
         raise PlanDrift("the compiled plan differs from the one that was approved")
-    if approval_digest(*documents) != work.approval_digest:
+    if hashes.approval != work.approval_digest:
         raise PlanDrift("timeouts, limits or fee ceilings differ from the ones that were approved")
 
 
@@ -47,7 +47,7 @@ def build_execution_context(work: Work, *, attempt_no: int) -> ExecutionContext:
         intent=work.intent,
         input_params=work.input_params,
         resolved_bindings=work.resolved_bindings,
-        risk_controls=work.plan.risk_controls.model_dump(mode="json"),
+        risk_controls=work.plan.risk_document,
         prior_artifacts=tuple({"node_key": key, **completed[key].artifacts} for key in before),
         node_config=resolve_config(
             work.node.config,

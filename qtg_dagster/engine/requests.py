@@ -5,7 +5,7 @@ from __future__ import annotations
 from qtg_dagster.domain.actions import Action
 from qtg_dagster.domain.errors import Conflict, InvalidInput, PlanDrift
 from qtg_dagster.domain.journal import StepKind
-from qtg_dagster.domain.plans import Plan, approval_digest, compiled_plan_hash
+from qtg_dagster.domain.plans import Plan, movement_hashes
 from qtg_dagster.domain.progress import advance_after_completion
 from qtg_dagster.domain.requests import UNSEEN, Decision, LockedRequest, NodeMove, StoredPlan
 from qtg_dagster.domain.states import (
@@ -209,10 +209,10 @@ async def go_on_after(tx: Decisions, request: LockedRequest, node_key: str, sett
 
 
 def _check_unchanged(request: LockedRequest) -> None:
-    documents = (request.stored.plan, request.intent, request.input_params, request.resolved_bindings)
-    if compiled_plan_hash(*documents) != request.compiled_plan_hash:
+    hashes = movement_hashes(request.stored.plan, request.intent, request.input_params, request.resolved_bindings)
+    if hashes.compiled_plan != request.compiled_plan_hash:
         raise PlanDrift(f"movement {request.request_id}: the plan changed after the movement was created")
-    if approval_digest(*documents) != request.approval_digest:
+    if hashes.approval != request.approval_digest:
         raise PlanDrift(f"movement {request.request_id}: limits or timeouts changed after the movement was created")
 
 

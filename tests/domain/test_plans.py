@@ -15,9 +15,8 @@ from qtg_dagster.domain.canonical import digest
 from qtg_dagster.domain.errors import PlanInvalid
 from qtg_dagster.domain.plans import (
     Plan,
-    approval_digest,
-    compiled_plan_hash,
     graph_hash,
+    movement_hashes,
     split_reference,
 )
 
@@ -260,16 +259,16 @@ STANDING = Plan.model_validate(BASE)
 def test_every_field_of_the_graph_changes_all_three_hashes(part: str, index: int | None, change: Any) -> None:
     plan = changed(part, index, change)
     assert graph_hash(plan) != graph_hash(STANDING)
-    assert compiled_plan_hash(plan, **DOCUMENTS) != compiled_plan_hash(STANDING, **DOCUMENTS)
-    assert approval_digest(plan, **DOCUMENTS) != approval_digest(STANDING, **DOCUMENTS)
+    assert movement_hashes(plan, **DOCUMENTS).compiled_plan != movement_hashes(STANDING, **DOCUMENTS).compiled_plan
+    assert movement_hashes(plan, **DOCUMENTS).approval != movement_hashes(STANDING, **DOCUMENTS).approval
 
 
 @pytest.mark.parametrize(("part", "index", "change"), OUTSIDE_THE_GRAPH)
 def test_what_is_outside_the_graph_changes_the_approval_alone(part: str, index: int | None, change: Any) -> None:
     plan = changed(part, index, change)
     assert graph_hash(plan) == graph_hash(STANDING)
-    assert compiled_plan_hash(plan, **DOCUMENTS) == compiled_plan_hash(STANDING, **DOCUMENTS)
-    assert approval_digest(plan, **DOCUMENTS) != approval_digest(STANDING, **DOCUMENTS)
+    assert movement_hashes(plan, **DOCUMENTS).compiled_plan == movement_hashes(STANDING, **DOCUMENTS).compiled_plan
+    assert movement_hashes(plan, **DOCUMENTS).approval != movement_hashes(STANDING, **DOCUMENTS).approval
 
 
 def test_a_missing_edge_changes_the_graph() -> None:
@@ -280,12 +279,16 @@ def test_a_missing_edge_changes_the_graph() -> None:
 @pytest.mark.parametrize("which", ["intent", "input_params", "resolved_bindings"])
 def test_the_movements_own_values_are_bound_by_both_hashes(which: str) -> None:
     other = {**DOCUMENTS, which: {**DOCUMENTS[which], "more": "z"}}
-    assert compiled_plan_hash(STANDING, **other) != compiled_plan_hash(STANDING, **DOCUMENTS)
-    assert approval_digest(STANDING, **other) != approval_digest(STANDING, **DOCUMENTS)
+    assert movement_hashes(STANDING, **other).compiled_plan != movement_hashes(STANDING, **DOCUMENTS).compiled_plan
+    assert movement_hashes(STANDING, **other).approval != movement_hashes(STANDING, **DOCUMENTS).approval
 
 
 def test_the_three_hashes_are_never_taken_for_each_other() -> None:
-    hashes = {graph_hash(STANDING), compiled_plan_hash(STANDING, {}, {}, {}), approval_digest(STANDING, {}, {}, {})}
+    hashes = {
+        graph_hash(STANDING),
+        movement_hashes(STANDING, {}, {}, {}).compiled_plan,
+        movement_hashes(STANDING, {}, {}, {}).approval,
+    }
     assert len(hashes) == 3
 
 
@@ -294,16 +297,16 @@ def test_reading_a_plan_back_changes_no_hash(document: dict[str, Any]) -> None:
     plan = Plan.model_validate(document)
     again = Plan.model_validate_json(plan.model_dump_json())
     assert again == plan
-    assert approval_digest(again, **DOCUMENTS) == approval_digest(plan, **DOCUMENTS)
+    assert movement_hashes(again, **DOCUMENTS).approval == movement_hashes(plan, **DOCUMENTS).approval
 
 
 def test_a_changed_copy_of_a_plan_is_another_plan_to_the_hashes() -> None:
     plan = Plan.model_validate(a_document(a_node("a"), a_node("b"), edges=(("a", "b"),)))
     documents: tuple[dict[str, str], dict[str, str], dict[str, str]] = ({"asset": "USDC"}, {}, {"role": "ops"})
-    before = compiled_plan_hash(plan, *documents), approval_digest(plan, *documents)
+    before = movement_hashes(plan, *documents).compiled_plan, movement_hashes(plan, *documents).approval
     renamed = tuple(node.model_copy(update={"action_type": "another"}) for node in plan.nodes)
     changed = plan.model_copy(update={"nodes": renamed})
-    after = compiled_plan_hash(changed, *documents), approval_digest(changed, *documents)
+    after = movement_hashes(changed, *documents).compiled_plan, movement_hashes(changed, *documents).approval
     assert before[0] != after[0]
     assert before[1] != after[1]
     assert changed.node("a").action_type == "another"
@@ -315,7 +318,9 @@ def test_the_hashes_are_of_one_canonical_document() -> None:
     around = {"intent": intent, "input_params": parameters, "resolved_bindings": bindings}
     graph = json.loads(plan.graph_text)
     whole = plan.model_dump(mode="json")
-    assert compiled_plan_hash(plan, intent, parameters, bindings) == digest(
+    assert movement_hashes(plan, intent, parameters, bindings).compiled_plan == digest(
         "qtg.compiled-plan.v1", {"graph": graph, **around}
     )
-    assert approval_digest(plan, intent, parameters, bindings) == digest("qtg.approval.v1", {"plan": whole, **around})
+    assert movement_hashes(plan, intent, parameters, bindings).approval == digest(
+        "qtg.approval.v1", {"plan": whole, **around}
+    )
