@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import signal
 import time
@@ -34,6 +35,7 @@ class Disturbance(StrEnum):
     SERVER_RESTARTS = "server_restarts"
     SERVER_AWAY = "server_away"  # crashes, and is gone for longer than one retry lasts
     SESSIONS_END = "sessions_end"
+    BANK_ACTS_LATE = "bank_acts_late"  # its caller is dead, others look, and only then the money moves
     LATE_INTENT = "late_intent"
     LATE_OBSERVATION = "late_observation"
     LATE_RECOVERY = "late_recovery"
@@ -51,7 +53,10 @@ async def disturb(bench: Bench, kind: Disturbance, outcome: Outcome) -> None:
     """Play one disturbance on the bank's lane until everything is at rest; raises `TimeoutError` when it is not."""
     play = _Disturbed(bench, kind, outcome)
     try:
-        await (play.too_late() if kind in _LATE else play.without_server())
+        if kind is Disturbance.BANK_ACTS_LATE:
+            await play.bank_acts_late()
+        else:
+            await (play.too_late() if kind in _LATE else play.without_server())
         await bench.until_quiet(Lane.BANK, _REST_SECONDS)
     finally:
         await play.end()
@@ -121,6 +126,24 @@ class _Disturbed:
 
         await self._bench.until(recorded, "no step after the server's return", _REACH_SECONDS)
         return found[0]
+
+    async def bank_acts_late(self) -> None:
+        """Empty looks prove an absence only when they come after the settle window: the order may still be done."""
+        bench = self._bench
+        await set_modes(bench.stage.bank_socket, bench.account, [Mode.LATE])
+        await bench.order(Lane.BANK)
+        caller = await self._hatch(fault=f"{FaultPoint.SUBMIT_BYTES_SENT}:kill")
+        await asyncio.wait_for(caller.exited.wait(), _REACH_SECONDS)
+        self._outcome.kills += 1
+        [order] = await bench.rows("SELECT idempotency_key FROM qtg.movement_node_attempts")
+        await self._hatch(Role.PASSES)
+
+        async def acted() -> bool:
+            await bench.open_nodes(Lane.BANK)  # the operator has a FAILED node done again
+            return any(move.client_id == order["idempotency_key"] for move in bench.booked())
+
+        await bench.until(acted, "the bank does not act", _REACH_SECONDS)
+        self._outcome.hits += 1
 
     async def too_late(self) -> None:
         """A worker wakes with an answer for a node that another holds by now, in the very state that it knows.

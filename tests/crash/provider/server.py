@@ -20,8 +20,8 @@ from typing import Any
 
 from tests.crash.provider.book import Book
 
-#: How long after a lost call a late move may still happen; customers are told to wait longer than this.
-LATE_SECONDS = 0.2
+#: So long a move may not be seen yet.
+HIDDEN_SECONDS = 0.2
 SLOW_SECONDS = 0.15
 
 
@@ -35,7 +35,7 @@ class Mode(StrEnum):
     EXECUTE_THEN_500 = "execute_then_500"
     DUPLICATE_RESPONSE = "duplicate_response"
     STALE_READ = "stale_read"
-    LATE = "late"
+    LATE = "late"  # no answer, and the move in the last moment that the order is valid
     NEVER = "never"
 
 
@@ -89,8 +89,9 @@ class Bank:
         if mode is Mode.NEVER:
             return
         if mode is Mode.LATE:
-            self._late[asked["client_id"]] = (time.monotonic() + LATE_SECONDS, asked)
-            asyncio.get_running_loop().call_later(LATE_SECONDS, self._execute_late)
+            wait = float(asked["valid_until"]) - time.time()
+            self._late[asked["client_id"]] = (time.monotonic() + wait, asked)
+            asyncio.get_running_loop().call_later(wait, self._execute_late)
             return
         reply = self._execute(asked)
         match mode:
@@ -101,7 +102,7 @@ class Bank:
             case Mode.SLOW:
                 await asyncio.sleep(SLOW_SECONDS)
             case Mode.STALE_READ:
-                self._hidden_until[asked["client_id"]] = time.monotonic() + LATE_SECONDS
+                self._hidden_until[asked["client_id"]] = time.monotonic() + HIDDEN_SECONDS
             case Mode.DUPLICATE_RESPONSE:
                 await _say(writer, reply)
             case _:
