@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from qtg_dagster.domain.core_group import CoreGroup
-from qtg_dagster.engine.drain import WORKER_NAMES, DrainKind
+from qtg_dagster.engine.drain import WORKER_NAMES, DrainKind, overdue_seconds
 from qtg_dagster.jobs.drains import SLOT_TAG, drain_jobs, slot_of, slot_tag
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.backlog import Backlogs
@@ -108,7 +108,11 @@ def look(
         group = await look_after_core(opened, settings, noticed_by=f"sensor {watch.name}", failed_runs=failed)
         backlog = await Backlogs(opened).count_backlog(settings.network_class, horizon_seconds=watch.horizon_seconds)
         many = 1 if watch.kind is DrainKind.RECOVER else settings.drain_slots
-        slots = [await slot_state(opened, watch.kind, settings.network_class, slot) for slot in range(many)]
+        overdue = overdue_seconds(settings)
+        slots = [
+            await slot_state(opened, watch.kind, settings.network_class, slot, overdue_seconds=overdue)
+            for slot in range(many)
+        ]
         return Seen(group, backlog.of(watch.kind), slots, await dead_runs(opened, settings.network_class))
 
     seen = database.read(see)
@@ -117,7 +121,7 @@ def look(
         return [Verdict(False, seen.group.explain())]
     if seen.waiting == 0:
         return [judge(0, seen.slots[0], (), settings.drain_budget_seconds, datetime.now(UTC))]
-    runs = [run for run in live_runs(instance, watch.kind) if run.run_id not in seen.dead_runs]
+    runs = [run for run in live_runs(instance, watch.kind) if run.run_id not in seen.out_of_work]
     return [
         judge(
             max(0, seen.waiting - place * settings.drain_concurrency),
@@ -138,6 +142,11 @@ class Seen:
     waiting: int
     slots: list[SlotState]
     dead_runs: set[str]
+
+    @property
+    def out_of_work(self) -> set[str]:
+        """Runs whose drain is dead or hangs."""
+        return self.dead_runs.union(*(slot.hung_runs for slot in self.slots))
 
 
 def live_runs(instance: dg.DagsterInstance, kind: DrainKind) -> list[LiveRun]:

@@ -18,13 +18,14 @@ import structlog
 from qtg_dagster.domain.errors import StaleClaim
 from qtg_dagster.domain.observation import error_backoff
 from qtg_dagster.domain.work import Claim, Work
-from qtg_dagster.domain.workers import RunnerIdentity
+from qtg_dagster.domain.workers import RunnerIdentity, patience
 from qtg_dagster.engine.dispatch import dispatch_node
 from qtg_dagster.engine.observe import observe_node
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.engine.ports import Runner, Wakeups
 from qtg_dagster.engine.recover import claim_unknown_nodes, recover_node
 from qtg_dagster.faults import FaultPoint, fault_point
+from qtg_dagster.settings import Settings
 
 log = structlog.get_logger("qtg.drain")
 
@@ -53,6 +54,11 @@ _WORK: dict[DrainKind, Callable[[Engine, Work], Awaitable[None]]] = {
     DrainKind.OBSERVE: observe_node,
     DrainKind.RECOVER: recover_node,
 }
+
+
+def overdue_seconds(settings: Settings) -> float:
+    """How long a drain may be silent before it counts as one that hangs."""
+    return patience(max(HEARTBEAT_SECONDS, settings.drain_poll_seconds))
 
 
 @dataclass
@@ -113,7 +119,7 @@ class Drain:
 
     async def _take_slot(self, runner: Runner) -> str:
         """Empty when the slot is ours, else why this drain ends without it."""
-        taking = asyncio.create_task(runner.take_slot())
+        taking = asyncio.create_task(runner.take_slot(overdue_seconds(self._engine.settings)))
         stopping = asyncio.create_task(self._stop.wait())
         await asyncio.wait({taking, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()

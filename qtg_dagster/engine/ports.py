@@ -45,8 +45,11 @@ class Runner(Claimant, Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    async def take_slot(self) -> None:
-        """Wait until no other runner of this kind works, and be the one; raises `StaleClaim` for one that is gone."""
+    async def take_slot(self, overdue_seconds: float) -> None:
+        """Wait until no other runner of this kind works, and be the one; raises `StaleClaim` for one that is gone.
+
+        Another that has been silent for that long is not waited for.
+        """
         ...
 
     async def successor_waits(self) -> bool:

@@ -28,16 +28,29 @@ RUNNER_LOCK_CLASS = 5329991
 SLOT_LOCK_CLASS = 5329992
 
 
+#: Locks of one slot. Whoever finds that the holder of one hangs goes to the next.
+SLOT_LOCKS = 4
+#: How often a runner that waits for its slot looks whether the holder hangs.
+_LOOK_SECONDS = 1.0
+
 _SUCCESSORS = (
     "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = %s AND objid::bigint = %s "
     "AND objsubid = 2 AND NOT granted "
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
+# A drain that goes its rounds asks something in its session every few seconds.
+_HANGS = (
+    "SELECT coalesce(bool_and(a.state = 'idle' AND a.state_change < clock_timestamp() - make_interval(secs => %s)), "
+    "false) FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
+    "WHERE locktype = 'advisory' AND classid = %s AND objid::bigint = %s AND objsubid = 2 AND granted "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
 
 
-def slot_number(kind: str, network_class: str, slot: int = 0) -> int:
-    """The lock number of a slot: 31 bits of its name."""
-    name = f"{network_class}:{kind}:{slot}" if slot else f"{network_class}:{kind}"
+def slot_number(kind: str, network_class: str, slot: int = 0, lock: int = 0) -> int:
+    """The number of one of a slot's locks: 31 bits of its name."""
+    name = f"{network_class}:{kind}:{slot}" if slot or lock else f"{network_class}:{kind}"
+    name = f"{name}:{lock}" if lock else name
     return zlib.crc32(name.encode()) & 0x7FFFFFFF
 
 
@@ -48,6 +61,7 @@ class Runner:
         self._database = database
         self.identity = identity
         self.runner_id = 0
+        self._lock = 0
         self._connection: psycopg.AsyncConnection[tuple[object, ...]] | None = None
 
     @property
@@ -68,7 +82,7 @@ class Runner:
         cursor = await connection.execute(
             "WITH registered AS (INSERT INTO qtg.runners (kind, network_class, slot, host, pid, dagster_run_id) "
             "VALUES (%s, %s, %s, %s, %s, %s) RETURNING id) "
-            "SELECT id, pg_advisory_lock(%s, id::int) FROM registered",
+            "SELECT id, pg_advisory_lock(%s, id::int), set_config('lock_timeout', %s, false) FROM registered",
             (
                 self.identity.kind,
                 self.identity.network_class,
@@ -77,6 +91,7 @@ class Runner:
                 os.getpid(),
                 self.identity.dagster_run_id,
                 RUNNER_LOCK_CLASS,
+                f"{_LOOK_SECONDS * 1000:.0f}",
             ),
         )
         row = await cursor.fetchone()
@@ -107,9 +122,31 @@ class Runner:
         with answering(self.connection):
             await self._ask("SELECT 1")
 
-    async def take_slot(self) -> None:
-        """Wait until this runner's slot is free and take it for the life of its session; raises `StaleClaim`."""
-        await self._ask("SELECT pg_advisory_lock(%s, %s)", SLOT_LOCK_CLASS, self._slot())
+    async def take_slot(self, overdue_seconds: float) -> None:
+        """Wait until this runner's slot is free and take it for the life of its session; raises `StaleClaim`.
+
+        A holder whose session has been silent for that long hangs, and is not waited for: what it has claimed stays its
+        own, what nobody has claimed is worked beside it.
+        """
+        while not await self._try_lock():
+            if self._lock + 1 < SLOT_LOCKS and await self._holder_hangs(overdue_seconds):
+                log.error("a runner hangs; its slot is taken beside it", kind=self.identity.kind, lock=self._lock)
+                self._lock += 1
+
+    async def _try_lock(self) -> bool:
+        try:
+            await self.connection.execute("SELECT pg_advisory_lock(%s, %s)", (SLOT_LOCK_CLASS, self._slot()))
+        except psycopg.errors.LockNotAvailable:
+            return False
+        except psycopg.Error as error:
+            raise self._lost(error) from error
+        return True
+
+    async def _holder_hangs(self, overdue_seconds: float) -> bool:
+        with answering(self.connection):
+            cursor = await self._ask(_HANGS, overdue_seconds, SLOT_LOCK_CLASS, self._slot())
+        row = await cursor.fetchone()
+        return row is not None and bool(row[0])
 
     async def successor_waits(self) -> bool:
         """Whether another drain waits for this runner's slot; raises `StaleClaim`."""
@@ -119,13 +156,16 @@ class Runner:
         return row is not None and int(str(row[0])) > 0
 
     def _slot(self) -> int:
-        return slot_number(self.identity.kind, self.identity.network_class, self.identity.slot)
+        return slot_number(self.identity.kind, self.identity.network_class, self.identity.slot, self._lock)
 
-    async def _ask(self, statement: LiteralString, *bound: int) -> psycopg.AsyncCursor[tuple[object, ...]]:
+    async def _ask(self, statement: LiteralString, *bound: float) -> psycopg.AsyncCursor[tuple[object, ...]]:
         try:
             return await self.connection.execute(statement, bound or None)
         except psycopg.Error as error:
-            raise StaleClaim(f"runner {self.runner_id} lost the session that holds its lock: {error}") from error
+            raise self._lost(error) from error
+
+    def _lost(self, error: psycopg.Error) -> StaleClaim:
+        return StaleClaim(f"runner {self.runner_id} lost the session that holds its lock: {error}")
 
 
 class Runners(OnDatabase):

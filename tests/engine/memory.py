@@ -68,7 +68,7 @@ class MemoryRunner:
         if self.runner_id not in self._store.alive:
             raise StaleClaim(f"runner {self.runner_id} lost the session that holds its lock")
 
-    async def take_slot(self) -> None:
+    async def take_slot(self, overdue_seconds: float) -> None:  # noqa: ARG002 - nobody hangs here
         self.check()
 
     async def successor_waits(self) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from qtg_dagster.domain.contract import ResultStatus
 from qtg_dagster.domain.workers import RunnerIdentity
+from qtg_dagster.engine import drain as drains
 from qtg_dagster.engine.drain import Drain, DrainKind, DrainReport
 from qtg_dagster.engine.requests import publish_template
 from qtg_dagster.store import lines
@@ -156,6 +157,24 @@ async def test_a_successor_waits_and_takes_over_without_a_gap(desk: Desk, start:
     assert report.ended_because == "handed over to its successor"
     await desk.begin(ONE)
     await until_state(desk, "SUBMITTED")
+
+
+async def test_ready_work_goes_on_beside_a_drain_that_hangs_and_its_claims_stay_its_own(
+    desk: Desk, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drains, "overdue_seconds", lambda _: 0.5)
+    await publish_template(desk.engine, ONE)
+    await begin(desk.engine, ONE)
+    async with desk.engine.store.runner(RunnerIdentity("dispatch", "sandbox")) as stopped:
+        await stopped.take_slot(60)
+        [claimed] = await desk.engine.store.claim_ready(stopped, 1)
+        await begin(desk.engine, ONE)
+        start()
+        await until_state(desk, "SUBMITTED")
+        kept = await desk.rows("SELECT id::text, runner_id FROM qtg.movement_request_nodes WHERE node_state = 'READY'")
+        assert kept == [{"id": claimed.node_id, "runner_id": stopped.runner_id}]
+    await until_state(desk, "SUBMITTED", many=2)
+    assert len(desk.provider.book) == len(set(desk.provider.book)) == 2
 
 
 async def test_without_a_successor_a_drain_goes_on_past_its_budget_and_then_ends(desk: Desk, start: Start) -> None:

@@ -34,7 +34,7 @@ from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.store.runners import Runner
 async def main():
     async with Runner(Database(sys.argv[1], pool_size=1), RunnerIdentity(sys.argv[2], "sandbox")) as runner:
-        await runner.take_slot()
+        await runner.take_slot(60)
         print(runner.runner_id, flush=True)
         await asyncio.Event().wait()
 asyncio.run(main())

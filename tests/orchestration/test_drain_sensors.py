@@ -12,6 +12,7 @@ from qtg_dagster.composition import Platform
 from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.engine.drain import DrainKind
 from qtg_dagster.store.runners import Runner
+from sensors import drains
 from tests.orchestration.shapes import Ask, Launch, Rows, Tick
 
 
@@ -41,7 +42,7 @@ def test_further_slots_are_filled_for_what_the_drains_before_them_do_not_work_at
     async def first_held(platform: Platform) -> dg.SensorResult:
         identity = RunnerIdentity(DrainKind.DISPATCH, platform.settings.network_class)
         async with Runner(platform.database, identity) as runner:
-            await runner.take_slot()
+            await runner.take_slot(60)
             return await asyncio.to_thread(tick, "ready_nodes")
 
     assert [request.tags["qtg/drain"] for request in ask(first_held).run_requests] == ["dispatch/1"]
@@ -70,11 +71,25 @@ def test_a_drain_at_work_is_seen_by_its_lock(approved: str, tick: Tick, ask: Ask
     async def held(platform: Platform) -> dg.SensorResult:
         identity = RunnerIdentity(DrainKind.DISPATCH, platform.settings.network_class)
         async with Runner(platform.database, identity) as runner:
-            await runner.take_slot()
+            await runner.take_slot(60)
             return await asyncio.to_thread(tick, "ready_nodes")
 
     assert "works" in ask(held).skip_reason.skip_message
     assert tick("ready_nodes").run_requests, "the lock went with its session"
+
+
+def test_a_drain_that_hangs_is_not_waited_for(
+    approved: str, tick: Tick, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drains, "overdue_seconds", lambda _: 0.0)
+
+    async def silent(platform: Platform) -> dg.SensorResult:
+        identity = RunnerIdentity(DrainKind.DISPATCH, platform.settings.network_class)
+        async with Runner(platform.database, identity) as runner:
+            await runner.take_slot(60)
+            return await asyncio.to_thread(tick, "ready_nodes")
+
+    assert ask(silent).run_requests
 
 
 def test_a_submitted_node_that_is_due_in_a_moment_already_counts(

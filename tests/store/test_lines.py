@@ -43,7 +43,7 @@ async def test_a_statement_without_an_answer_fails_and_the_next_goes_another_way
 
 async def test_a_runner_whose_session_does_not_answer_has_lost_it(proxy: PostgresProxy, through: PostgresStore) -> None:
     async with through.runner(RunnerIdentity("dispatch", "sandbox")) as runner:
-        await runner.take_slot()
+        await runner.take_slot(60)
         proxy.fall_silent()
         with pytest.raises(StaleClaim, match="lost the session"):
             await runner.successor_waits()

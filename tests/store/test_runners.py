@@ -173,10 +173,10 @@ async def test_a_slot_has_one_holder_and_shows_who_waits(
 ) -> None:
     state = await slot_state(database, "dispatch", "sandbox")
     assert (state.held, state.waiters) == (False, 0)
-    await runner.take_slot()
+    await runner.take_slot(60)
     assert (await slot_state(database, "dispatch", "sandbox")).held
     assert not await runner.successor_waits()
-    waiting = asyncio.create_task(other_runner.take_slot())
+    waiting = asyncio.create_task(other_runner.take_slot(60))
     for _ in range(500):
         if await runner.successor_waits():
             break
@@ -191,10 +191,40 @@ async def test_a_slot_has_one_holder_and_shows_who_waits(
     assert (await slot_state(database, "dispatch", "sandbox")).waiters == 0
 
 
+async def test_a_holder_that_hangs_keeps_its_lock_and_its_claims_but_not_the_slot(
+    database: Database, runner: Runner, other_runner: Runner
+) -> None:
+    await runner.take_slot(60)
+    waiting = asyncio.create_task(other_runner.take_slot(0.5))
+    await asyncio.wait_for(waiting, 20)
+    state = await slot_state(database, "dispatch", "sandbox", overdue_seconds=60)
+    assert (state.held, state.waiters) == (True, 0)
+    await runner.check_alive()
+    assert not await other_runner.successor_waits()
+    async with Runner(database, RunnerIdentity("dispatch", "sandbox")) as third:
+        next_in_line = asyncio.create_task(third.take_slot(60))
+        for _ in range(500):
+            if await runner.successor_waits():
+                break
+            await asyncio.sleep(0.01)
+        assert await runner.successor_waits(), "one that goes its rounds again hands over as always"
+        next_in_line.cancel()
+        await asyncio.gather(next_in_line, return_exceptions=True)
+
+
+async def test_a_slot_whose_holder_hangs_is_shown_as_free_with_its_run(database: Database) -> None:
+    async with Runner(database, RunnerIdentity("dispatch", "sandbox", "a-run")) as runner:
+        await runner.take_slot(60)
+        held = await slot_state(database, "dispatch", "sandbox", overdue_seconds=60)
+        assert (held.held, held.hung_runs) == (True, frozenset())
+        hung = await slot_state(database, "dispatch", "sandbox", overdue_seconds=0)
+        assert (hung.held, hung.hung_runs, hung.youngest_age_seconds) == (False, frozenset({"a-run"}), None)
+
+
 async def test_slots_of_a_kind_are_held_side_by_side(database: Database, runner: Runner) -> None:
-    await runner.take_slot()
+    await runner.take_slot(60)
     async with Runner(database, RunnerIdentity("dispatch", "sandbox", slot=1)) as second:
-        await asyncio.wait_for(second.take_slot(), 20)
+        await asyncio.wait_for(second.take_slot(60), 20)
         for slot in (0, 1):
             state = await slot_state(database, "dispatch", "sandbox", slot)
             assert (state.held, state.waiters) == (True, 0)
