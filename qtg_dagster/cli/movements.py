@@ -216,11 +216,13 @@ def show(request_id: str, journal: bool) -> None:
 
     async def work(engine: Engine) -> None:
         from qtg_dagster.engine.permission import read_allowed_actions
+        from qtg_dagster.store.breakers import held_nodes
         from qtg_dagster.store.views import read_movement, read_steps
 
         async with engine.database.transaction() as transaction:
             found = await read_movement(transaction, engine.settings.network_class, request_id)
             allowed = await read_allowed_actions(engine, transaction, request_id)
+            held = await held_nodes(transaction, request_id)
             steps = await read_steps(transaction, request_id) if journal else []
         click.echo(_line(found))
         for node in found.nodes:
@@ -229,6 +231,8 @@ def show(request_id: str, journal: bool) -> None:
             )
             if node.error_message:
                 click.echo(f"  {'':20} {node.error_code}: {node.error_message}")
+            if node.node_key in held:
+                click.echo(f"  {'':20} held back by {held[node.node_key]}: see `qtg breaker list`")
         click.echo(f"  possible now: {', '.join(map(str, allowed)) or 'nothing'}")
         for step in steps:
             moved = f"{step.from_state} -> {step.to_state}" if step.to_state else ""

@@ -15,6 +15,7 @@ from qtg_dagster.engine.requests import complete_manual_node
 from qtg_dagster.engine.requests import reject_movement as reject
 from qtg_dagster.jobs.pictures import dag_picture, node_label
 from qtg_dagster.jobs.refusals import shown_in_the_ui
+from qtg_dagster.store.breakers import held_nodes
 from qtg_dagster.store.views import read_movement
 from resources import PlatformResource
 
@@ -156,6 +157,7 @@ async def show_movement(context: dg.OpExecutionContext, parts: Platform, request
     async with parts.database.transaction() as transaction:
         movement = await read_movement(transaction, parts.settings.network_class, request_id)
         allowed = await read_allowed_actions(parts.engine, transaction, request_id)
+        held = await held_nodes(transaction, request_id)
     labels = {node.node_key: node_label(node.node_key, node.node_state) for node in movement.nodes}
     context.add_output_metadata(
         {
@@ -165,6 +167,7 @@ async def show_movement(context: dg.OpExecutionContext, parts: Platform, request
             "intent": dg.MetadataValue.json(movement.intent),
             "compiled plan hash": movement.compiled_plan_hash,
             "nodes": dg.MetadataValue.md(dag_picture(labels, movement.edges)),
+            **({"held back": "; ".join(f"{node} by {scopes}" for node, scopes in held.items())} if held else {}),
         }
     )
 

@@ -27,6 +27,15 @@ _STANDING = text("""
     WHERE b.network_class = :network_class AND b.closed_at IS NULL
     ORDER BY b.opened_at, b.id
 """)
+_HELD_NODES = text("""
+    SELECT n.node_key, string_agg(b.scope, ', ' ORDER BY b.scope) AS scopes
+    FROM qtg.movement_request_nodes n
+    JOIN qtg.movement_requests r ON r.id = n.request_id
+    JOIN qtg.breakers b ON b.network_class = r.network_class AND b.closed_at IS NULL AND b.scope = ANY (n.scopes)
+    WHERE r.id = CAST(:request_id AS uuid) AND n.node_state = 'READY' AND n.node_kind <> 'manual'
+      AND NOT EXISTS (SELECT 1 FROM qtg.breaker_starts s WHERE s.breaker_id = b.id AND s.request_node_id = n.id)
+    GROUP BY n.node_key
+""")
 _OPEN = text("""
     INSERT INTO qtg.breakers (network_class, scope, opened_by, reason)
     VALUES (:network_class, :scope, :actor, :reason)
@@ -47,6 +56,12 @@ async def standing_breakers(transaction: Transaction, network_class: str) -> lis
     """Breakers that are not closed, oldest first, with what each holds back."""
     rows = await transaction.execute(_STANDING, {"network_class": network_class})
     return [Breaker(**row) for row in rows.mappings()]
+
+
+async def held_nodes(transaction: Transaction, request_id: str) -> dict[str, str]:
+    """READY nodes of a movement that wait for breakers: node key -> their scopes."""
+    rows = await transaction.execute(_HELD_NODES, {"request_id": request_id})
+    return {row.node_key: row.scopes for row in rows}
 
 
 async def lock_breakers(transaction: Transaction, network_class: str) -> dict[str, Breaker]:

@@ -7,6 +7,9 @@ import pytest
 
 from assets.breakers import NONE_HELD_BACK
 from qtg_dagster.composition import Platform
+from qtg_dagster.domain.plans import Plan
+from qtg_dagster.engine.orders import MovementOrder
+from qtg_dagster.engine.requests import create_movement, publish_template
 from qtg_dagster.host.platform_checks import breakers
 from qtg_dagster.upkeep.seeding import seed
 from qtg_dagster.upkeep.workers import survey_workers
@@ -71,6 +74,20 @@ def test_no_drain_is_launched_for_what_is_held_back_and_none_is_missed(
     assert ask(survey) == (0, False)
     launch("release_breaker", "release", scope=SCOPE, per_minute=1, actor="ada")
     assert tick("ready_nodes").run_requests
+
+
+def test_a_movement_under_a_breaker_says_so_where_it_is_decided(
+    ask: Ask, plan: Plan, launch: Launch, metadata: Shown
+) -> None:
+    async def create(platform: Platform) -> str:
+        await publish_template(platform.engine, plan)
+        order = MovementOrder(template_key=plan.template_key, requested_by="ada")
+        return (await create_movement(platform.engine, order)).request_id
+
+    request_id = ask(create)
+    hold(launch)
+    approved = launch("approve_movement", "approve", request_id=request_id, actor="grace")
+    assert metadata(approved)["held back"] == f"move by {SCOPE}"
 
 
 def test_what_is_held_back_is_seen_in_the_check_and_in_doctor(
