@@ -52,7 +52,7 @@ LATER = 4000.0
 @st.composite
 def any_plan(draw: st.DrawFn) -> Plan:
     """Two to five nodes of any kind in any order of dependence."""
-    kinds = draw(st.lists(st.sampled_from(sorted(KINDS)), min_size=2, max_size=5))
+    kinds = draw(st.lists(st.sampled_from(["keyed", *sorted(KINDS)]), min_size=2, max_size=5))
     keys = [KINDS[kind].format(n) for n, kind in enumerate(kinds)]
     nodes = [_node(kind, key, draw) for kind, key in zip(kinds, keys, strict=True)]
     pairs = [(keys[i], keys[j]) for j in range(len(keys)) for i in range(j)]
@@ -122,6 +122,7 @@ class Days(RuleBasedStateMachine):
         self.processes: list[Process] = []
         self.movements: list[Movement] = []
         self.people = self._engine(self.ground.store, Gate(opened=True))
+        self.problems: list[str] = []
         self.hands = 0
         self.elapsed = 0.0
 
@@ -146,7 +147,7 @@ class Days(RuleBasedStateMachine):
     def here(self) -> set[str]:
         return {state for movement in self.going for state in movement.node_states().values()}
 
-    @precondition(lambda self: len(self.going) < 3)
+    @precondition(lambda self: len(self.going) < 2)
     @rule(plan=any_plan() | st.just(plans.diamond()), at_once=st.sampled_from([True, True, True, False]))
     def order(self, plan: Plan, at_once: bool) -> None:
         terms = [node.model_copy(update={"config": TERMS}) if node.has_side_effect else node for node in plan.nodes]
@@ -160,7 +161,7 @@ class Days(RuleBasedStateMachine):
     # -- processes, step by step
 
     def _begin(self, kind: DrainKind, *, opened: bool) -> Process:
-        gate = Gate(opened=opened)
+        gate = Gate(opened=opened, problems=self.problems)
         engine = self._engine(GatedStore(self.ground, gate), gate)  # type: ignore[arg-type]
         runner = self.do(self._alive(self.ground.store.runner(RunnerIdentity(kind, "sandbox"))))
         drain = Drain(engine, kind)
@@ -189,15 +190,30 @@ class Days(RuleBasedStateMachine):
         """Nothing of its last pass is left: it sweeps what it may have forgotten, and ends as processes do."""
         process.gate.opened = True
         self.do(process.drain._release_forgotten())
+        left = [place for place in self.ground.board().values() if place.runner_id == process.runner.runner_id]
+        assert not left, f"{left} are held by a process that works on nothing"
         self.do(process.runner.__aexit__(None, None, None))
         self.processes.remove(process)
 
-    @precondition(lambda self: self.here() & {"READY", *UNSETTLED})
-    @rule(kind=st.sampled_from(DrainKind), fate=st.sampled_from(Fate), look=st.sampled_from(Look), later=st.booleans())
+    @precondition(lambda self: "READY" in self.here())
+    @rule(fate=st.sampled_from(Fate), later=st.booleans())
+    def dispatch(self, fate: Fate, later: bool) -> None:
+        self.work(DrainKind.DISPATCH, fate, Look.FRANK, later)
+
+    @precondition(lambda self: self.here() & {"SUBMITTED", "OBSERVING"})
+    @rule(look=st.sampled_from(Look), later=st.booleans())
+    def observe(self, look: Look, later: bool) -> None:
+        self.work(DrainKind.OBSERVE, Fate.ACCEPT, look, later)
+
+    @precondition(lambda self: self.here() & {"SUBMITTING", "UNKNOWN"})
+    @rule(look=st.sampled_from(Look), later=st.booleans())
+    def recover(self, look: Look, later: bool) -> None:
+        self.work(DrainKind.RECOVER, Fate.ACCEPT, look, later)
+
     def work(self, kind: DrainKind, fate: Fate, look: Look, later: bool) -> None:
         """A process makes one pass and ends, undisturbed."""
         if later:
-            self.time_passes(LATER)
+            self._pass_time(LATER)
         self.world.fate, self.world.look = fate, look
         self._begin(kind, opened=True)
         self.world.fate, self.world.look = Fate.ACCEPT, Look.FRANK
@@ -251,6 +267,50 @@ class Days(RuleBasedStateMachine):
         process = self.processes[which % len(self.processes)]
         self.ground.cut(process.runner)
 
+    @precondition(lambda self: self.here() & {"READY", *UNSETTLED})
+    @rule(
+        kind=st.sampled_from(DrainKind),
+        fate=st.sampled_from(Fate),
+        stale=st.sampled_from(Look),
+        fresh=st.sampled_from(Look),
+    )
+    def be_overtaken(self, kind: DrainKind, fate: Fate, stale: Look, fresh: Look) -> None:
+        """A process loses its session while an answer is on its way; others take over before the answer comes."""
+        self._pass_time(LATER)
+        process = self._begin(kind, opened=False)
+        while process in self.processes and (
+            before := [w for w in process.gate.waiting if w.point is not Point.ANSWER]
+        ):
+            told = {Point.SUBMIT: fate, Point.LOOK: stale}.get(before[0].point)
+            process.gate.let_go(before[0], told)
+            self._settle()
+        if process not in self.processes:
+            return
+        self.ground.cut(process.runner)
+        for other in DrainKind:
+            self.work(other, Fate.ACCEPT, fresh, later=False)
+        process.gate.open()
+        self._settle()
+
+    @precondition(lambda self: self.here() & {"READY", *UNSETTLED})
+    @rule(
+        kind=st.sampled_from(DrainKind),
+        at=st.sampled_from([Point.CLAIM, Point.INTENT, Point.RECORD]),
+        loss=st.sampled_from(Loss),
+        again=st.booleans(),
+    )
+    def lose_the_store(self, kind: DrainKind, at: Point, loss: Loss, again: bool) -> None:
+        """A process cannot reach the store at one step of its pass, or never again from there on."""
+        self._pass_time(LATER)
+        process = self._begin(kind, opened=False)
+        lost = False
+        while process in self.processes and process.gate.waiting:
+            step = process.gate.waiting[0]
+            losing = step.point is at and (again or not lost)
+            lost = lost or losing
+            process.gate.let_go(step, loss if losing else None)
+            self._settle()
+
     @precondition(lambda self: self.processes)
     @rule(which=st.integers(0, 2))
     def die(self, which: int) -> None:
@@ -272,8 +332,12 @@ class Days(RuleBasedStateMachine):
         self.do(bury())
         self.processes.remove(process)
 
+    @precondition(lambda self: self.going)
     @rule(seconds=st.sampled_from([1.0, 30.0, LATER]))
     def time_passes(self, seconds: float) -> None:
+        self._pass_time(seconds)
+
+    def _pass_time(self, seconds: float) -> None:
         self.elapsed += seconds
         self.ground.advance(seconds)
 
@@ -303,7 +367,7 @@ class Days(RuleBasedStateMachine):
         self._decide(movement, may, approve_movement(self.people, movement.request_id, actor="grace"))
         movement.approved = True if may else movement.approved
 
-    @precondition(lambda self: self.movements)
+    @precondition(lambda self: self.here() & {"COMPLETED", "FAILED", *UNSETTLED})
     @rule(which=st.integers(0, 2))
     def cancel(self, which: int) -> None:
         movement = self._any(which)
@@ -339,7 +403,7 @@ class Days(RuleBasedStateMachine):
                 self._decide(movement, may, deed)
                 return
 
-    @precondition(lambda self: self.here() & {"READY", "UNKNOWN", "FAILED"})
+    @precondition(lambda self: self.here() & {"UNKNOWN", "FAILED"})
     @rule(which=st.integers(0, 2), node=st.integers(0, 4), its_own=st.booleans())
     def adopt(self, which: int, node: int, its_own: bool) -> None:
         """A person names what a node's attempt did, or what was done by hand in its place."""
@@ -370,8 +434,7 @@ class Days(RuleBasedStateMachine):
     def belief_agrees_with_the_truth(self) -> None:
         submits = self.world.submits
         assert len(submits) == len(set(submits)), "an attempt was submitted twice"
-        for process in self.processes:
-            assert not process.gate.problems, process.gate.problems
+        assert not self.problems, self.problems
         keyed: list[Row] = []
         for movement in self.movements:
             movement.state, movement.rows = self._rows(movement)
@@ -406,6 +469,8 @@ class Days(RuleBasedStateMachine):
         try:
             self._come_to_an_end()
         finally:
+            for process in list(self.processes):
+                self.kill(process)
             self.do(self.ground.close())
             self.loop.close()
 

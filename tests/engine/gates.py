@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from qtg_dagster.domain.workers import Claimant
 from tests.engine.grounds import Ground
 
 T = TypeVar("T")
+Call = Callable[[], Awaitable[T]]
 
 
 class Point(StrEnum):
@@ -100,80 +101,113 @@ class GatedStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    async def _call(self, point: Point, node_id: str, call: Awaitable[T]) -> T:
-        try:
-            told = await self._gate.wait(point, node_id)
-        except BaseException:
-            call.close()  # type: ignore[attr-defined]
-            raise
+    async def _call(self, point: Point, node_id: str, call: Call[T]) -> T:
+        told = await self._gate.wait(point, node_id)
         if told is Loss.BEFORE:
-            call.close()  # type: ignore[attr-defined]
             raise self._ground.away
         found = await self._at_once(call)
         if told is Loss.AFTER:
             raise self._ground.away
         return found
 
+    async def _at_once(self, call: Call[T]) -> T:
+        self._gate.busy += 1
+        try:
+            return await call()
+        finally:
+            self._gate.busy -= 1
+
     async def claim_ready(self, runner: Claimant, batch: int) -> list[Claim]:
-        return await self._claimed(self._store.claim_ready(runner, batch))
+        return await self._claimed(lambda: self._claim_ready(runner, batch))
 
     async def claim_due_observations(self, runner: Claimant, batch: int) -> list[Claim]:
-        return await self._claimed(self._store.claim_due_observations(runner, batch))
+        return await self._claimed(lambda: self._taken(self._store.claim_due_observations(runner, batch)))
 
     async def claim_recoverable(
         self, runner: Claimant, arm: RecoveryArm, batch: int, *, graces: Mapping[str, float], default_grace: float
     ) -> list[Claim]:
-        claims = self._store.claim_recoverable(runner, arm, batch, graces=graces, default_grace=default_grace)
         if arm.name != "rest":  # no node of the model is of another arm
-            claims.close()  # type: ignore[attr-defined]
             return []
-        return await self._claimed(claims)
+        claim = self._store.claim_recoverable
+        return await self._claimed(
+            lambda: self._taken(claim(runner, arm, batch, graces=graces, default_grace=default_grace))
+        )
 
-    async def _claimed(self, call: Awaitable[list[Claim]]) -> list[Claim]:
+    async def _claim_ready(self, runner: Claimant, batch: int) -> list[Claim]:
+        before = self._ground.board()
+        claims = await self._taken(self._store.claim_ready(runner, batch))
+        keys = [before[claim.node_id].serialization_key for claim in claims]
+        for claim, key in zip(claims, keys, strict=True):
+            taken = key and (
+                keys.count(key) > 1 or any(p.in_flight_key == key for n, p in before.items() if n != claim.node_id)
+            )
+            self._expect(not taken, f"{claim} was given beside another with its key")
+            self._expect(before[claim.node_id].begins, f"{claim} was given in a movement that begins nothing")
+        return claims
+
+    async def _taken(self, call: Awaitable[list[Claim]]) -> list[Claim]:
+        """Claim, and see that nothing was given that another holds."""
+        before = self._ground.board()
+        claims = await call
+        for claim in claims:
+            self._expect(not before[claim.node_id].held, f"{claim} was given, and held by another")
+        return claims
+
+    def _expect(self, true: bool, otherwise: str) -> None:
+        if not true:
+            self._gate.problems.append(otherwise)
+
+    async def _claimed(self, call: Call[list[Claim]]) -> list[Claim]:
         claims = await self._call(Point.CLAIM, "", call)
         if claims:
             await self._gate.wait(Point.CLAIMED)
         return claims
 
     async def load_works(self, claims: Sequence[Claim]) -> list[Work]:
-        return await self._at_once(self._store.load_works(claims))
+        return await self._at_once(lambda: self._store.load_works(claims))
 
     async def release_forgotten(self, runner_id: int, in_work: Collection[str], *, delay_seconds: float = 0) -> int:
-        return await self._at_once(self._store.release_forgotten(runner_id, in_work, delay_seconds=delay_seconds))
+        return await self._at_once(
+            lambda: self._store.release_forgotten(runner_id, in_work, delay_seconds=delay_seconds)
+        )
 
     async def beat(self, *_: object, **__: object) -> None:
         """The model has no use for it."""
 
-    async def _at_once(self, call: Awaitable[T]) -> T:
-        self._gate.busy += 1
-        try:
-            return await call
-        finally:
-            self._gate.busy -= 1
-
     async def record_intents(self, intents: Sequence[tuple[Work, Intent]]) -> list[bool]:
         about = intents[0][0].claim.node_id
-        return await self._call(Point.INTENT, about, self._store.record_intents(intents))
+        return await self._call(Point.INTENT, about, lambda: self._begin(intents))
+
+    async def _begin(self, intents: Sequence[tuple[Work, Intent]]) -> list[bool]:
+        """Write intents, and see that exactly those are written that may be."""
+        before = self._ground.board()
+        written = await self._store.record_intents(intents)
+        for (work, _), done in zip(intents, written, strict=True):
+            place = before[work.claim.node_id]
+            may = place.is_of(work.claim) and place.node_state == "READY" and place.begins
+            self._expect(done is may, f"the intent under {work.claim} was {'' if done else 'not '}written at {place}")
+        return written
 
     async def record_intent(self, work: Work, intent: Intent) -> None:
-        await self._call(Point.INTENT, work.claim.node_id, self._store.record_intent(work, intent))
+        await self._call(Point.INTENT, work.claim.node_id, lambda: self._store.record_intent(work, intent))
 
     async def record_moves(self, moves: Sequence[tuple[Work, Move]]) -> list[Advance | StaleClaim]:
-        return await self._call(Point.RECORD, moves[0][0].claim.node_id, self._record(moves))
+        return await self._call(Point.RECORD, moves[0][0].claim.node_id, lambda: self._record(moves))
 
     async def _record(self, moves: Sequence[tuple[Work, Move]]) -> list[Advance | StaleClaim]:
         """Record, and see that what was fenced changed nothing and is in the journal."""
-        claims = [work.claim for work, _ in moves]
-        before = [self._ground.standing(claim.node_id) for claim in claims]
+        works = [work for work, _ in moves]
+        board, before = self._ground.board(), [self._ground.standing(work.claim.node_id) for work in works]
         found = await self._store.record_moves(moves)
-        for claim, stood, outcome in zip(claims, before, found, strict=True):
-            if isinstance(outcome, StaleClaim):
-                if self._ground.standing(claim.node_id) != stood:
-                    self._gate.problems.append(f"a late write changed {claim}: it stood at {stood}")
-                if not self._ground.fenced(claim):
-                    self._gate.problems.append(f"a late write under {claim} is not in the journal")
+        for work, stood, outcome in zip(works, before, found, strict=True):
+            claim, place, late = work.claim, board[work.claim.node_id], isinstance(outcome, StaleClaim)
+            ours = place.is_of(claim) and place.node_state == work.node_state
+            self._expect(late is not ours, f"a write under {claim} was {'' if late else 'not '}fenced at {place}")
+            if late:
+                self._expect(self._ground.standing(claim.node_id) == stood, f"a late write changed {claim}: {stood}")
+                self._expect(self._ground.fenced(claim), f"a late write under {claim} is not in the journal")
         return found
 
     async def release(self, claims: Sequence[Claim], *, delay_seconds: float = 0) -> None:
         about = " ".join(claim.node_id for claim in claims)
-        await self._call(Point.RELEASE, about, self._store.release(claims, delay_seconds=delay_seconds))
+        await self._call(Point.RELEASE, about, lambda: self._store.release(claims, delay_seconds=delay_seconds))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import psycopg
@@ -19,6 +20,25 @@ from qtg_dagster.store.runners import Runner as PostgresRunner
 from tests.engine.memory import Away, MemoryRunner, MemoryStore
 
 Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a node stands, as far as claims and writes depend on it."""
+
+    node_state: str
+    runner_id: int | None
+    held: bool  # by a runner that lives
+    claim_epoch: int
+    serialization_key: str | None
+    in_flight_key: str | None
+    begins: bool  # its movement starts nodes
+
+    def is_of(self, claim: Claim) -> bool:
+        return (self.runner_id, self.claim_epoch) == (claim.runner_id, claim.claim_epoch)
+
+
+BEGINNING = frozenset({"APPROVED", "EXECUTING"})
 UNSETTLED = frozenset({"SUBMITTING", "SUBMITTED", "OBSERVING", "UNKNOWN"})
 #: Base units that each action of the model moves.
 UNITS = 12_500_000
@@ -43,6 +63,10 @@ class Ground(Protocol):
 
     def nodes(self, request_id: str) -> list[Row]:
         """What `model.check_nodes` and `model.check_journal` judge."""
+        ...
+
+    def board(self) -> dict[str, Place]:
+        """Node id -> place, of all nodes."""
         ...
 
     def standing(self, node_id: str) -> Any:
@@ -103,6 +127,21 @@ class MemoryGround:
             for node in self.store.nodes_of(request_id)
         ]
 
+    def board(self) -> dict[str, Place]:
+        failed = {node.request_id for node in self.store.nodes.values() if node.node_state == "FAILED"}
+        return {
+            node.node_id: Place(
+                node_state=str(node.node_state),
+                runner_id=node.runner_id,
+                held=node.runner_id in self.store.alive,
+                claim_epoch=node.claim_epoch,
+                serialization_key=node.serialization_key,
+                in_flight_key=node.in_flight_key,
+                begins=self.request_state(node.request_id) in BEGINNING and node.request_id not in failed,
+            )
+            for node in self.store.nodes.values()
+        }
+
     def standing(self, node_id: str) -> Any:
         return repr(self.store.nodes[node_id])
 
@@ -135,6 +174,14 @@ _NODES = """
 _STANDING = """
     SELECT node_state, state_version, looks, error_code, provider_refs::text, next_look_at, runner_id, claim_epoch
     FROM qtg.movement_request_nodes WHERE id = %s
+"""
+_BOARD = """
+    SELECT n.id::text AS id, n.node_state, n.runner_id, n.claim_epoch, n.serialization_key, n.in_flight_key,
+           coalesce(n.runner_id IN (SELECT runner_id FROM qtg.live_runners), false) AS held,
+           r.request_state IN ('APPROVED', 'EXECUTING') AND NOT EXISTS (
+               SELECT 1 FROM qtg.movement_request_nodes f
+               WHERE f.request_id = r.id AND f.node_state = 'FAILED') AS begins
+    FROM qtg.movement_request_nodes n JOIN qtg.movement_requests r ON r.id = n.request_id
 """
 _FENCED = """
     SELECT 1 FROM qtg.movement_node_steps
@@ -176,6 +223,8 @@ class PostgresGround:
 
     def cut(self, runner: Runner) -> None:
         assert isinstance(runner, PostgresRunner)
+        if runner._connection is None or runner._connection.closed:
+            return  # it is cut already
         self._rows("SELECT pg_terminate_backend(%s, 5000)", runner.connection.info.backend_pid)
 
     def request_state(self, request_id: str) -> str:
@@ -185,6 +234,9 @@ class PostgresGround:
     def nodes(self, request_id: str) -> list[Row]:
         rows = self._rows(_NODES, request_id)
         return [{**row, "things": {*row["keys"], *([row["adopted"]] if row["adopted"] else [])}} for row in rows]
+
+    def board(self) -> dict[str, Place]:
+        return {row.pop("id"): Place(**row) for row in self._rows(_BOARD)}
 
     def standing(self, node_id: str) -> Any:
         return self._rows(_STANDING, node_id)
