@@ -49,23 +49,28 @@ def chosen_cases(
 
 
 def run_crash(cases: tuple[Cell | Disturbance, ...], passes: int, kills: int, seed: int, file: Path) -> bool:
-    """Run the cases and print; True when nothing is wrong, everything was hit and every bar is met."""
+    """Run the cases and print; True when nothing is wrong, everything was hit and every bar is met.
+
+    A run that is stopped early prints what it has.
+    """
     all_cases = passes * len(cases)
-    ended = 0
+    outcomes: list[Outcome] = []
 
     def tell(outcome: Outcome) -> None:
-        nonlocal ended
-        ended += 1
+        outcomes.append(outcome)
         for what in outcome.notes if outcome.violations else ():
             click.echo(f"  note: {what}")
         for what in outcome.violations:
             click.echo(f"VIOLATION {outcome.case} seed {outcome.seed}: {what}")
             click.echo(f"  replay: ./qtg crash {_choice(outcome.case)} --seed {outcome.seed} --kills {kills}")
-        if ended % 20 == 0 or ended == all_cases:
-            click.echo(f"{ended} of {all_cases} cases")
+        if len(outcomes) % 20 == 0 or len(outcomes) == all_cases:
+            click.echo(f"{len(outcomes)} of {all_cases} cases")
 
     _clean_up_when_terminated()
-    outcomes = asyncio.run(run_cases(cases, passes=passes, seed=seed, kills=kills, tell=tell))
+    try:
+        asyncio.run(run_cases(cases, passes=passes, seed=seed, kills=kills, tell=tell))
+    except KeyboardInterrupt:
+        click.echo(f"stopped after {len(outcomes)} of {all_cases} cases")
     found = figures(outcomes, cases)
     write(found, file)
     click.echo(table(found))

@@ -18,23 +18,20 @@ _STAGES = 2
 
 async def run_cases(
     cases: Sequence[Cell | Disturbance], *, passes: int, seed: int, kills: int, tell: Callable[[Outcome], None]
-) -> list[Outcome]:
+) -> None:
     """Run every case `passes` times; `tell` hears of each as it ends."""
     waiting = deque((case, seed + number) for number in range(passes) for case in cases)
     with_world = any(isinstance(case, Cell) and case.lane in WORLD_LANES for case in cases)
-    outcomes: list[Outcome] = []
 
     async def work() -> None:
         async with open_stage(with_world=with_world) as stage, open_bench(stage, 0) as bench:
             while waiting:
                 case, number = waiting.popleft()
-                outcomes.append(await run_case(bench, case, number, kills))
-                tell(outcomes[-1])
+                tell(await run_case(bench, case, number, kills))
 
     async with asyncio.TaskGroup() as group:
         for _ in range(min(_STAGES, len(waiting))):
             group.create_task(work())
-    return outcomes
 
 
 async def run_case(bench: Bench, case: Cell | Disturbance, seed: int, kills: int) -> Outcome:
