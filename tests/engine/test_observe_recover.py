@@ -355,6 +355,7 @@ async def test_each_arm_takes_at_most_its_quarter(desk: Desk) -> None:
 async def test_a_movement_that_left_executing_is_not_swept(desk: Desk) -> None:
     await uncertain(desk)
     claims = await claim_unknown_nodes(desk.engine, desk.runner)
+    await desk.engine.store.load_works(claims)  # as they stood when they were claimed
     await desk.sql("UPDATE qtg.movement_requests SET request_state = 'MANUAL_INTERVENTION'")
     for claim in claims:
         await recover_node(desk.engine, (await desk.engine.store.load_works([claim]))[0])

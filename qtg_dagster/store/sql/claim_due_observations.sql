@@ -5,9 +5,11 @@ WITH live AS MATERIALIZED (
 candidates AS (
     SELECT n.id
     FROM qtg.movement_request_nodes n
-    JOIN qtg.movement_requests r ON r.id = n.request_id
+    CROSS JOIN LATERAL (
+        SELECT FROM qtg.movement_requests r
+        WHERE r.id = n.request_id AND r.request_state = 'EXECUTING' AND r.network_class = :network_class
+        OFFSET 0) AS going
     WHERE n.node_state IN ('SUBMITTED', 'OBSERVING')
-      AND r.request_state = 'EXECUTING' AND r.network_class = :network_class
       AND (n.next_look_at IS NULL OR n.next_look_at <= now())
       AND (n.runner_id IS NULL OR n.runner_id <> :runner_id AND n.runner_id NOT IN (SELECT runner_id FROM live))
     ORDER BY n.request_created_at, n.id
@@ -16,7 +18,7 @@ candidates AS (
 picked AS (
     SELECT n.id
     FROM qtg.movement_request_nodes n
-    WHERE n.id IN (SELECT id FROM candidates)
+    WHERE n.id = ANY (ARRAY(SELECT id FROM candidates))
       AND n.node_state IN ('SUBMITTED', 'OBSERVING')
       AND (n.next_look_at IS NULL OR n.next_look_at <= now())
       AND (n.runner_id IS NULL OR n.runner_id <> :runner_id AND n.runner_id NOT IN (SELECT runner_id FROM live))

@@ -1,6 +1,7 @@
 -- Claim up to :batch READY nodes, oldest movement first, one per serialization key; none of a movement in which a
 -- node has FAILED: what is in flight there settles, nothing new begins. None that an open breaker holds back.
 -- The unlocked list is a hint; the locked pick repeats every condition. Row locks end with this statement.
+-- OFFSET 0 has the planner walk the READY nodes in their order and look at each one's movement, never the other way.
 WITH live AS MATERIALIZED (
     SELECT runner_id FROM qtg.live_runners
 ),
@@ -10,11 +11,13 @@ standing AS MATERIALIZED (
 candidates AS (
     SELECT n.id, n.serialization_key, n.request_created_at
     FROM qtg.movement_request_nodes n
-    JOIN qtg.movement_requests r ON r.id = n.request_id
+    CROSS JOIN LATERAL (
+        SELECT FROM qtg.movement_requests r
+        WHERE r.id = n.request_id AND r.request_state IN ('APPROVED', 'EXECUTING') AND r.failed_nodes = 0
+          AND r.network_class = :network_class
+        OFFSET 0) AS going
     WHERE n.node_state = 'READY' AND n.node_kind <> 'manual'
-      AND r.request_state IN ('APPROVED', 'EXECUTING') AND r.network_class = :network_class
       AND (n.next_look_at IS NULL OR n.next_look_at <= now())
-      AND r.failed_nodes = 0
       AND (n.runner_id IS NULL OR n.runner_id <> :runner_id AND n.runner_id NOT IN (SELECT runner_id FROM live))
       AND (n.serialization_key IS NULL OR NOT EXISTS (
             SELECT 1 FROM qtg.movement_request_nodes other
@@ -35,7 +38,8 @@ first_of_key AS (
 picked AS (
     SELECT n.id
     FROM qtg.movement_request_nodes n
-    WHERE n.id IN (SELECT id FROM first_of_key WHERE place = 1 ORDER BY request_created_at, id LIMIT :batch)
+    WHERE n.id = ANY (ARRAY(
+            SELECT id FROM first_of_key WHERE place = 1 ORDER BY request_created_at, id LIMIT :batch))
       AND n.node_state = 'READY'
       AND (n.next_look_at IS NULL OR n.next_look_at <= now())
       AND (n.runner_id IS NULL OR n.runner_id <> :runner_id AND n.runner_id NOT IN (SELECT runner_id FROM live))

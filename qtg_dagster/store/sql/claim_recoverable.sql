@@ -6,7 +6,10 @@ WITH live AS MATERIALIZED (
 candidates AS (
     SELECT n.id
     FROM qtg.movement_request_nodes n
-    JOIN qtg.movement_requests r ON r.id = n.request_id
+    CROSS JOIN LATERAL (
+        SELECT FROM qtg.movement_requests r
+        WHERE r.id = n.request_id AND r.request_state = 'EXECUTING' AND r.network_class = :network_class
+        OFFSET 0) AS going
     WHERE (
             n.node_state = 'UNKNOWN'
             OR (n.node_state = 'SUBMITTING' AND n.updated_at <= now() - make_interval(secs =>
@@ -15,7 +18,6 @@ candidates AS (
       AND (n.next_look_at IS NULL OR n.next_look_at <= now())
       AND n.executor_key LIKE ANY (CAST(:lanes AS text[]))
       AND NOT n.executor_key LIKE ANY (CAST(:other_lanes AS text[]))
-      AND r.request_state = 'EXECUTING' AND r.network_class = :network_class
       AND (n.runner_id IS NULL OR n.runner_id <> :runner_id AND n.runner_id NOT IN (SELECT runner_id FROM live))
     ORDER BY n.updated_at, n.id
     LIMIT :batch
@@ -23,7 +25,7 @@ candidates AS (
 picked AS (
     SELECT n.id
     FROM qtg.movement_request_nodes n
-    WHERE n.id IN (SELECT id FROM candidates)
+    WHERE n.id = ANY (ARRAY(SELECT id FROM candidates))
       AND n.node_state IN ('UNKNOWN', 'SUBMITTING')
       AND (n.next_look_at IS NULL OR n.next_look_at <= now())
       AND (n.runner_id IS NULL OR n.runner_id <> :runner_id AND n.runner_id NOT IN (SELECT runner_id FROM live))

@@ -12,10 +12,11 @@ WITH item AS MATERIALIZED (
         ledger text, nonce_chain text, nonce_sender text, nonce bigint)
 ),
 request AS (
-    SELECT id, request_state, callback_url, network_class
-    FROM qtg.movement_requests
-    WHERE id IN (SELECT request_id FROM item) AND request_state IN ('APPROVED', 'EXECUTING') AND failed_nodes = 0
-    FOR NO KEY UPDATE SKIP LOCKED
+    SELECT r.id, r.request_state, r.callback_url, r.network_class, item.*
+    FROM item
+    JOIN qtg.movement_requests r ON r.id = item.request_id
+    WHERE r.request_state IN ('APPROVED', 'EXECUTING') AND r.failed_nodes = 0
+    FOR NO KEY UPDATE OF r SKIP LOCKED
 ),
 nonce_held AS (
     SELECT v.id, item.node_id, item.payload_hash
@@ -26,10 +27,9 @@ nonce_held AS (
     FOR NO KEY UPDATE OF v
 ),
 stopped AS (
-    SELECT item.node_id
-    FROM item
-    JOIN request ON request.id = item.request_id
-    JOIN qtg.movement_request_nodes n ON n.id = item.node_id
+    SELECT n.id
+    FROM request
+    JOIN qtg.movement_request_nodes n ON n.id = request.node_id
     JOIN qtg.breakers b ON b.network_class = request.network_class AND b.scope = ANY (n.scopes)
     WHERE b.closed_at IS NULL AND (b.released_at IS NULL OR NOT EXISTS (
               SELECT 1 FROM qtg.breaker_starts s WHERE s.breaker_id = b.id AND s.request_node_id = n.id))
@@ -37,15 +37,14 @@ stopped AS (
 ),
 moved AS (
     UPDATE qtg.movement_request_nodes n
-    SET node_state = 'SUBMITTING', attempt_no = item.attempt_no, started_at = coalesce(n.started_at, now()),
-        provider_refs = item.provider_refs, error_code = NULL, error_message = NULL, looks = 0, next_look_at = NULL
-    FROM item
-    JOIN request ON request.id = item.request_id
-    WHERE n.id = item.node_id AND n.request_id = request.id AND n.node_state = 'READY'
-      AND n.runner_id = item.runner_id AND n.claim_epoch = item.claim_epoch
-      AND (item.nonce IS NULL OR item.node_id IN (SELECT node_id FROM nonce_held))
-      AND item.node_id NOT IN (SELECT node_id FROM stopped)
-    RETURNING item.*
+    SET node_state = 'SUBMITTING', attempt_no = request.attempt_no, started_at = coalesce(n.started_at, now()),
+        provider_refs = request.provider_refs, error_code = NULL, error_message = NULL, looks = 0, next_look_at = NULL
+    FROM request
+    WHERE n.id = request.node_id AND n.request_id = request.id AND n.node_state = 'READY'
+      AND n.runner_id = request.runner_id AND n.claim_epoch = request.claim_epoch
+      AND (request.nonce IS NULL OR n.id IN (SELECT node_id FROM nonce_held))
+      AND n.id NOT IN (SELECT id FROM stopped)
+    RETURNING request.*
 ),
 attempt AS (
     INSERT INTO qtg.movement_node_attempts
