@@ -12,7 +12,14 @@ from qtg_dagster.domain.breakers import Breaker, ScopeKind, check_scope, known_s
 from qtg_dagster.domain.errors import Conflict, InvalidInput, NotFound
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.store.audit import audit
-from qtg_dagster.store.breakers import lock_breakers, standing_breakers, write_close, write_open, write_release
+from qtg_dagster.store.breakers import (
+    lock_breakers,
+    outlast_intents,
+    standing_breakers,
+    write_close,
+    write_open,
+    write_release,
+)
 from qtg_dagster.store.database import Transaction
 from qtg_dagster.store.decided import Decided
 
@@ -22,9 +29,10 @@ MOST_PER_MINUTE = 6000
 
 
 async def open_breaker(engine: Engine, name: str, *, actor: str, reason: str) -> Breaker:
-    """Let nothing under a scope start from now on; one that was released holds again.
+    """Let nothing under a scope start once this has returned; one that was released holds again.
 
-    Raises `InvalidInput` with the known scopes; `Conflict` when it is open already.
+    Raises `InvalidInput` with the known scopes; `Conflict` when it is open already, or when it is open now but an
+    intent that may not have seen it does not end.
     """
     network_class = engine.settings.network_class
     executors = [key for key, _ in engine.executors.items()]
@@ -39,7 +47,7 @@ async def open_breaker(engine: Engine, name: str, *, actor: str, reason: str) ->
             await write_close(tx, before, actor=actor, reason=f"opened again: {reason}")
         await write_open(tx, network_class, name, actor=actor, reason=reason)
         await _audit(tx, engine, actor, "open_breaker", name, {"reason": reason})
-        return await _standing(tx, network_class, name)
+    return await _settled(engine, name)
 
 
 async def release_breaker(engine: Engine, name: str, *, per_minute: int, actor: str, reason: str = "") -> Breaker:
@@ -76,9 +84,25 @@ async def start_paused(engine: Engine) -> None:
     network_class = engine.settings.network_class
     name, reason = scope(ScopeKind.NETWORK, network_class), "started paused (MG_START_PAUSED)"
     async with engine.database.transaction() as tx:
-        if name not in await lock_breakers(tx, network_class):
-            await write_open(tx, network_class, name, actor=STARTUP, reason=reason)
-            await _audit(tx, engine, STARTUP, "open_breaker", name, {"reason": reason})
+        if name in await lock_breakers(tx, network_class):
+            return
+        await write_open(tx, network_class, name, actor=STARTUP, reason=reason)
+        await _audit(tx, engine, STARTUP, "open_breaker", name, {"reason": reason})
+    await _settled(engine, name)
+
+
+async def _settled(engine: Engine, name: str) -> Breaker:
+    """The breaker that was opened, once no intent is left that may not have seen it."""
+    async with engine.database.transaction() as tx:
+        settled = await outlast_intents(tx)
+    async with engine.database.transaction() as tx:
+        breaker = await _standing(tx, engine.settings.network_class, name)
+    if not settled:
+        raise Conflict(
+            f"the breaker on {name} is {breaker.told()}; but an intent from before does not end, and may still start "
+            "its node: look for a hanging worker in `qtg workers`"
+        )
+    return breaker
 
 
 def _found(standing: Mapping[str, Breaker], name: str) -> Breaker:

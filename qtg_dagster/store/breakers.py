@@ -1,9 +1,9 @@
-"""Breakers that stand: opened, released and closed under one lock, which intents exclude."""
+"""Breakers that stand: opened, released and closed under one lock, and how to outlast those that did not see them."""
 
 from __future__ import annotations
 
 from psycopg.errors import LockNotAvailable
-from sqlalchemy import text
+from sqlalchemy import TextClause, text
 from sqlalchemy.exc import DBAPIError
 
 from qtg_dagster.domain.breakers import Breaker
@@ -12,8 +12,10 @@ from qtg_dagster.store.database import Transaction
 
 _PATIENCE_SECONDS = 5
 
-# EXCLUSIVE waits for every intent and every turn that is being written, and lets claims and other reads pass.
-_LOCK = text("LOCK TABLE qtg.breakers IN EXCLUSIVE MODE")
+# Excludes others who change breakers, and turns; intents, which mean row locks only, pass.
+_LOCK = text("LOCK TABLE qtg.breakers IN SHARE ROW EXCLUSIVE MODE")
+# Excludes intents: it is given when all that are being written have ended.
+_OUTLAST = text("LOCK TABLE qtg.breakers IN EXCLUSIVE MODE")
 _STANDING = text("""
     SELECT b.id, b.scope, b.opened_at, b.opened_by, b.reason, b.let_through, b.released_at, b.released_by,
            b.release_per_minute AS per_minute,
@@ -65,20 +67,32 @@ async def held_nodes(transaction: Transaction, request_id: str) -> dict[str, str
 
 
 async def lock_breakers(transaction: Transaction, network_class: str) -> dict[str, Breaker]:
-    """Scope -> breaker, to be changed by this transaction alone; every intent has seen them, or will see the change.
+    """Scope -> breaker, to be changed by this transaction alone; raises `Conflict` when another does not end."""
+    if not await _lock(transaction, _LOCK):
+        raise Conflict(
+            f"others have kept the breakers locked for {_PATIENCE_SECONDS} s; nothing was changed, try again"
+        )
+    return {breaker.scope: breaker for breaker in await standing_breakers(transaction, network_class)}
 
-    Raises `Conflict` when an intent does not end: whoever waits for this lock keeps new intents waiting, too.
+
+async def outlast_intents(transaction: Transaction) -> bool:
+    """Wait until every intent has ended that may not have seen the breakers that stand now; False when one does not.
+
+    Intents that begin meanwhile wait as well, which is why there is an end to it.
     """
+    return await _lock(transaction, _OUTLAST)
+
+
+async def _lock(transaction: Transaction, statement: TextClause) -> bool:
     await transaction.execute(text(f"SET LOCAL lock_timeout = '{_PATIENCE_SECONDS}s'"))
     try:
-        await transaction.execute(_LOCK)
+        async with transaction.begin_nested():
+            await transaction.execute(statement)
     except DBAPIError as error:
         if not isinstance(error.orig, LockNotAvailable):
             raise
-        raise Conflict(
-            f"an intent has kept the breakers locked for {_PATIENCE_SECONDS} s; nothing was changed, try again"
-        ) from error
-    return {breaker.scope: breaker for breaker in await standing_breakers(transaction, network_class)}
+        return False
+    return True
 
 
 async def write_open(transaction: Transaction, network_class: str, scope: str, *, actor: str, reason: str) -> None:

@@ -17,7 +17,6 @@ from qtg_dagster.engine.drain import Drain, DrainKind
 from qtg_dagster.engine.interventions import retry_node
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.engine.requests import complete_manual_node, publish_template
-from qtg_dagster.store.breakers import lock_breakers, write_open
 from qtg_dagster.store.postgres import PostgresStore
 from tests.engine.desk import Desk
 from tests.engine.plans import begin, manual, node, plan_of, until, watch
@@ -31,11 +30,11 @@ async def hold(desk: Desk, scope: str = ALL) -> None:
     await open_breaker(desk.engine, scope, actor="grace", reason="venue down")
 
 
-def waits_for(desk: Desk, sql: str) -> Callable[[], Awaitable[bool]]:
-    """Whether some statement waits for a lock that `sql` describes."""
+def waits_for(desk: Desk, sql: str, many: int = 1) -> Callable[[], Awaitable[bool]]:
+    """Whether so many statements wait for locks that `sql` describes."""
 
     async def waiting() -> bool:
-        return bool(await desk.rows(f"SELECT 1 FROM pg_locks WHERE NOT granted AND {sql}"))  # noqa: S608
+        return len(await desk.rows(f"SELECT 1 FROM pg_locks WHERE NOT granted AND {sql}")) == many  # noqa: S608
 
     return waiting
 
@@ -148,20 +147,45 @@ async def test_who_opens_a_breaker_waits_for_an_intent_that_is_being_written(des
     assert len(desk.provider.book) == 1
 
 
-async def test_an_intent_waits_for_a_breaker_that_is_being_opened_and_obeys_it(desk: Desk) -> None:
+async def test_an_intent_that_comes_while_an_opening_waits_for_another_obeys(desk: Desk) -> None:
     await desk.begin(ONE)
-    async with desk.engine.database.transaction() as opening:
+    await begin(desk.engine, plan_of(node("second"), key="two"))
+    late, claimed = asyncio.Event(), asyncio.Event()
+    async with desk.engine.database.transaction() as other:
 
-        async def open_and_dally() -> None:
-            await lock_breakers(opening, "sandbox")
-            await write_open(opening, "sandbox", ALL, actor="grace", reason="venue down")
+        async def lock_first() -> None:
+            await other.exec_driver_sql("SELECT 1 FROM qtg.movement_request_nodes WHERE node_key = 'first' FOR UPDATE")
 
-        desk.provider.during("prepare", "first", open_and_dally)
-        dispatching = asyncio.create_task(desk.dispatch())
-        await until(waits_for(desk, BREAKERS), "the intent waits for the opening")
-    assert await dispatching == 1
-    assert await desk.states() == {"first": "READY"}
-    assert desk.provider.book == []
+        async def dally() -> None:
+            claimed.set()
+            await late.wait()
+
+        desk.provider.during("prepare", "first", lock_first)
+        desk.provider.during("prepare", "second", dally)
+        first = asyncio.create_task(desk.dispatch())
+        await until(waits_for(desk, "locktype = 'transactionid'"), "the first intent waits")
+        second = asyncio.create_task(dispatch_ready_nodes(replace(desk.engine), desk.runner))
+        await claimed.wait()
+        opening = asyncio.create_task(hold(desk))
+        await until(waits_for(desk, BREAKERS), "the opening waits for the first intent")
+        late.set()
+        await until(waits_for(desk, BREAKERS, many=2), "the second intent waits behind the opening")
+    await asyncio.gather(opening, first, second)
+    assert await desk.states() == {"first": "SUBMITTED", "second": "READY"}
+    assert len(desk.provider.book) == 1
+
+
+async def test_a_breaker_is_opened_all_the_same_when_an_intent_hangs_and_says_so(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qtg_dagster.store.breakers._PATIENCE_SECONDS", 0.05)
+    await desk.begin(ONE)
+    async with desk.engine.database.transaction() as hanging:
+        await hanging.exec_driver_sql("LOCK TABLE qtg.breakers IN ROW SHARE MODE")
+        with pytest.raises(Conflict, match="an intent from before does not end"):
+            await hold(desk)
+    assert await desk.dispatch() == 0
+    await close_breaker(desk.engine, ALL, actor="ada")
 
 
 async def test_who_was_claimed_before_a_breaker_needs_a_turn_when_it_is_released(desk: Desk) -> None:
