@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import uuid
+from collections import deque
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self
@@ -51,6 +52,7 @@ class MemoryRunner:
         self._store = store
         self.identity = identity
         self.runner_id = 0
+        self.first = asyncio.Event()  # in the line for its slot
 
     async def __aenter__(self) -> Self:
         self.runner_id = next(self._store.runner_ids)
@@ -63,6 +65,11 @@ class MemoryRunner:
     def kill(self) -> None:
         """Its session is gone, whatever the process still believes."""
         self._store.alive.pop(self.runner_id, None)
+        for line in self._store.lines.values():
+            while line and line[0].runner_id not in self._store.alive:
+                line.popleft()
+            if line:
+                line[0].first.set()
 
     def check(self) -> None:
         if self.runner_id not in self._store.alive:
@@ -70,10 +77,20 @@ class MemoryRunner:
 
     async def take_slot(self, overdue_seconds: float) -> None:  # noqa: ARG002 - nobody hangs here
         self.check()
+        self._line.append(self)
+        self._line[0].first.set()
+        await self.first.wait()
+        self.check()
 
     async def successor_waits(self) -> bool:
         self.check()
-        return False
+        return any(each.runner_id in self._store.alive for each in self._line if each is not self)
+
+    @property
+    def _line(self) -> deque[MemoryRunner]:
+        """Who has the slot, and who waits for it."""
+        slot = (self.identity.network_class, self.identity.kind, self.identity.slot)
+        return self._store.lines.setdefault(slot, deque())
 
 
 class MemoryWakeups:
@@ -107,6 +124,7 @@ class MemoryStore:
         self.plans: dict[str, list[StoredPlan]] = {}
         self.deeds: list[Deed] = []
         self.alive: dict[int, MemoryRunner] = {}
+        self.lines: dict[tuple[str, str, int], deque[MemoryRunner]] = {}
         self.runner_ids = itertools.count(1)
         self.beats: list[tuple[str, str, float, int, BaseException | None]] = []
         self._listeners: set[MemoryWakeups] = set()
