@@ -39,6 +39,7 @@ class Settings(BaseSettings):
     # Hot drains
     drain_concurrency: int = Field(default=64, ge=1, le=1000, description="nodes worked at once by one drain")
     drain_slots: int = Field(default=1, ge=1, le=16, description="drains of one kind that may work side by side")
+    drain_standby: bool = Field(default=False, description="a second drain waits for the death of the one at work")
     drain_linger_seconds: float = Field(default=45, ge=0, le=3600, description="idle time before a drain ends")
     drain_budget_seconds: float = Field(default=600, ge=5, le=86400, description="age at which a drain is succeeded")
     drain_poll_seconds: float = Field(default=1, gt=0, le=60)

@@ -129,6 +129,7 @@ def look(
             [run for run in runs if run.slot == place],
             settings.drain_budget_seconds,
             datetime.now(UTC),
+            standby=settings.drain_standby,
         )
         for place, slot in enumerate(seen.slots)
     ]

@@ -33,8 +33,19 @@ class Verdict:
     reason: str
 
 
-def judge(waiting: int, slot: SlotState, runs: Sequence[LiveRun], budget_seconds: float, now: datetime) -> Verdict:
-    """Launch when work waits and no live drain will take it, or when the drain at work nears its end."""
+def judge(
+    waiting: int,
+    slot: SlotState,
+    runs: Sequence[LiveRun],
+    budget_seconds: float,
+    now: datetime,
+    *,
+    standby: bool = False,
+) -> Verdict:
+    """Launch when work waits and no live drain will take it, or when the drain at work nears its end.
+
+    On `standby` its successor is launched at once: it waits on the slot's lock, and is there should the drain die.
+    """
     names = ", ".join(run.run_id[:8] for run in runs) or "none"
     seen = f"{waiting} {'node waits' if waiting == 1 else 'nodes wait'}; runs alive: {names}"
     if waiting == 0:
@@ -54,4 +65,6 @@ def judge(waiting: int, slot: SlotState, runs: Sequence[LiveRun], budget_seconds
         return Verdict(True, f"{seen}; the drain at work is being ended")
     if age >= budget_seconds - SUCCESSOR_LEAD_SECONDS:
         return Verdict(True, f"{seen}; the drain at work is {age:.0f} s old, this is its successor")
+    if standby:
+        return Verdict(True, f"{seen}; a drain of {age:.0f} s works, this one stands by")
     return Verdict(False, f"{seen}; a drain of {age:.0f} s works")

@@ -46,6 +46,23 @@ def test_when_a_drain_is_launched(case: str, waiting: int, slot: SlotState, runs
     assert verdict.launch is launch, f"{case}: {verdict.reason}"
 
 
+@pytest.mark.parametrize(
+    ("case", "waiting", "slot", "runs", "launch"),
+    [
+        ("nothing to do", 0, FREE, [], False),
+        ("a drain works", 1, held(30), [run(31)], True),
+        ("its standby is starting", 1, held(30), [run(31), run(2)], False),
+        ("its standby waits", 1, held(30, waiters=1), [run(31), run(20)], False),
+        ("the drain has not begun", 1, FREE, [run(2)], False),
+    ],
+)
+def test_when_a_standby_is_launched(
+    case: str, waiting: int, slot: SlotState, runs: list[LiveRun], launch: bool
+) -> None:
+    verdict = judge(waiting, slot, runs, 600, NOW, standby=True)
+    assert verdict.launch is launch, f"{case}: {verdict.reason}"
+
+
 def test_the_reason_says_what_waits_and_what_is_alive() -> None:
     verdict = judge(7, held(30), [run(31)], 600, NOW)
     assert "7 nodes wait" in verdict.reason
