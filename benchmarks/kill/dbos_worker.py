@@ -23,8 +23,9 @@ async def movement(number: int) -> str:
 
 
 async def work() -> None:
-    pending = await DBOS.list_workflows_async(status="PENDING", load_input=False, load_output=False)
+    # Known first: what the killed worker's session still commits in between is then pending, or started by its id.
     known = {one.workflow_id for one in await DBOS.list_workflows_async(load_input=False, load_output=False)}
+    pending = await DBOS.list_workflows_async(status="PENDING", load_input=False, load_output=False)
     todo = iter([number for number in range(MOVEMENTS) if f"movement-{number}" not in known])
 
     async def in_flight() -> None:
