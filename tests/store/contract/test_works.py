@@ -11,7 +11,7 @@ from qtg_dagster.domain.states import NodeState
 from qtg_dagster.engine.interventions import resume_movement, retry_node, skip_node
 from qtg_dagster.engine.requests import approve_movement, cancel_movement, complete_manual_node
 from tests.engine.plans import chain, create, diamond, manual, node, plan_of
-from tests.store.contract.conftest import ACCEPTED, COMPLETED, FAILED, UNKNOWN, Bench, intent_of
+from tests.store.contract.conftest import ACCEPTED, COMPLETED, DEFERRED, FAILED, UNKNOWN, Bench, intent_of
 
 ONE = plan_of(node("first"))
 FORK = plan_of(node("left"), node("right"), key="fork")
@@ -47,6 +47,17 @@ async def test_an_intent_is_written_once(bench: Bench) -> None:
     assert await bench.store.record_intents([(work, intent_of(work))]) == [False]
     with pytest.raises(StaleClaim):
         await bench.store.record_intent(work, intent_of(work))
+
+
+async def test_what_was_intended_is_not_refused_or_put_off_any_more(bench: Bench) -> None:
+    """The claim is its own, and SUBMITTING may become FAILED or READY: but the state that it knows is gone."""
+    request_id = await bench.begin(ONE)
+    [work] = await bench.ready()
+    await bench.intend(work)
+    for late in (replace(FAILED, attempt_outcome=None), DEFERRED):
+        [found] = await bench.store.record_moves([(work, late)])
+        assert isinstance(found, StaleClaim)
+        assert bench.states(request_id) == {"first": "SUBMITTING"}
 
 
 async def test_an_intent_under_a_lost_claim_is_not_written(bench: Bench) -> None:
