@@ -52,11 +52,13 @@ def compile_order(engine: Engine, order: MovementOrder, stored: StoredPlan) -> N
 
 
 def _scopes(engine: Engine, plan: Plan, configs: dict[str, dict[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """What a breaker must stand on to hold each node."""
+    """What a breaker must stand on to hold each node; one that only looks is never held: it sees what is in flight."""
     chains = {key: account.chain for key, account in engine.inventory.accounts.items()}
     network_class = engine.settings.network_class
     return {
         node.node_key: node_scopes(network_class, node.executor_key, configs[node.node_key], chains)
+        if node.has_side_effect
+        else ()
         for node in plan.nodes
     }
 

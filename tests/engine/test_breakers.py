@@ -49,7 +49,7 @@ async def test_work_is_accepted_and_not_started_until_the_breaker_is_closed(desk
     assert len(desk.provider.book) == 1
 
 
-async def test_what_is_in_flight_is_finished_and_what_comes_after_it_waits(desk: Desk) -> None:
+async def test_what_is_in_flight_is_finished_and_seen_to_arrive_and_what_acts_after_it_waits(desk: Desk) -> None:
     await desk.begin(
         plan_of(
             node("sure"),
@@ -67,6 +67,10 @@ async def test_what_is_in_flight_is_finished_and_what_comes_after_it_waits(desk:
     assert await desk.recover() == 1
     assert await desk.observe() == 2
     assert await desk.states() == {"sure": "COMPLETED", "lost": "COMPLETED", "seen": "READY", "last": "BLOCKED"}
+    assert await desk.dispatch(5) == 1, "looking starts nothing"
+    await desk.make_due()
+    assert await desk.observe() == 1
+    assert (await desk.states())["last"] == "READY"
     assert await desk.dispatch(5) == 0
     assert await desk.request_state() == "EXECUTING"
     assert len(desk.provider.book) == 2
