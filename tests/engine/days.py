@@ -422,7 +422,7 @@ class Days(RuleBasedStateMachine):
         self.belief_agrees_with_the_truth()
         for process in list(self.processes):
             process.gate.open()
-        self._settle()
+            self._settle()
         for _ in range(40):
             self.belief_agrees_with_the_truth()
             self.the_ledger_follows_the_money()

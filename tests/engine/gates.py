@@ -179,17 +179,29 @@ class GatedStore:
         return await self._call(Point.INTENT, about, lambda: self._begin(intents))
 
     async def _begin(self, intents: Sequence[tuple[Work, Intent]]) -> list[bool]:
-        """Write intents, and see that exactly those are written that may be."""
-        before = self._ground.board()
+        """Write intents, and see that none is written that may not be; one may have to wait for its movement."""
+        may = [self._may_begin(work.claim) for work, _ in intents]
         written = await self._store.record_intents(intents)
-        for (work, _), done in zip(intents, written, strict=True):
-            place = before[work.claim.node_id]
-            may = place.is_of(work.claim) and place.node_state == "READY" and place.begins
-            self._expect(done is may, f"the intent under {work.claim} was {'' if done else 'not '}written at {place}")
+        for (work, _), allowed, done in zip(intents, may, written, strict=True):
+            self._expect(allowed or not done, f"the intent under {work.claim} was written")
         return written
 
+    def _may_begin(self, claim: Claim) -> bool:
+        place = self._ground.board()[claim.node_id]
+        return place.is_of(claim) and place.node_state == "READY" and place.begins
+
     async def record_intent(self, work: Work, intent: Intent) -> None:
-        await self._call(Point.INTENT, work.claim.node_id, lambda: self._store.record_intent(work, intent))
+        await self._call(Point.INTENT, work.claim.node_id, lambda: self._begin_alone(work, intent))
+
+    async def _begin_alone(self, work: Work, intent: Intent) -> None:
+        """Write an intent, and see that it is written exactly when it may be."""
+        may = self._may_begin(work.claim)
+        try:
+            await self._store.record_intent(work, intent)
+        except StaleClaim:
+            self._expect(not may, f"the intent under {work.claim} was refused")
+            raise
+        self._expect(may, f"the intent under {work.claim} was written")
 
     async def record_moves(self, moves: Sequence[tuple[Work, Move]]) -> list[Advance | StaleClaim]:
         return await self._call(Point.RECORD, moves[0][0].claim.node_id, lambda: self._record(moves))
