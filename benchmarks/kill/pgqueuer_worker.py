@@ -27,7 +27,12 @@ async def work(driver: AsyncpgPoolDriver, queries: Queries, socket: str) -> None
             await queries.enqueue("move", f"{number}:{int(place) + 1}".encode())
 
     running = asyncio.create_task(
-        queuer.run(batch_size=8, max_concurrent_tasks=IN_FLIGHT, heartbeat_timeout=timedelta(seconds=5))
+        queuer.run(
+            dequeue_timeout=timedelta(seconds=1),
+            batch_size=8,
+            max_concurrent_tasks=IN_FLIGHT,
+            heartbeat_timeout=timedelta(seconds=5),
+        )
     )
     while (await driver.fetch("SELECT count(*) AS left FROM pgqueuer"))[0]["left"]:
         await asyncio.sleep(0.1)
