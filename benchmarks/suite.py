@@ -119,9 +119,15 @@ def growth(suite: Suite) -> None:
 
 
 def processes(suite: Suite) -> None:
-    found = suite.ours("qtg processes", "two_processes", "--movements", "200" if suite.quick else "1000")
-    measured = f"{found['two']:.4g} / {found['one']:.4g}"
-    suite.row("(g) two processes against one, nodes/s", measured, found["two"] / found["one"], 1.6, at_least=True)
+    many = ["--movements", "200" if suite.quick else "1000"]
+    for in_flight in (32, 4):
+        name = f"qtg processes, {in_flight} in flight"
+        found = suite.ours(name, "two_processes", *many, "--in-flight", str(in_flight))
+        measured = (
+            f"{found['two']:.4g} / {found['one']:.4g}, cores busy {found['busy_two']:.0%} / {found['busy_one']:.0%}"
+        )
+        what = f"(g) two processes against one, {in_flight} in flight"
+        suite.row(what, measured, found["two"] / found["one"], 1.6, at_least=True)
 
 
 def hand_over(suite: Suite) -> None:
