@@ -51,7 +51,7 @@ def chosen_cases(
 def run_crash(cases: tuple[Cell | Disturbance, ...], passes: int, kills: int, seed: int, file: Path) -> bool:
     """Run the cases and print; True when nothing is wrong, everything was hit and every bar is met.
 
-    A run that is stopped early prints what it has.
+    A run that is stopped early, or that breaks, prints what it has.
     """
     all_cases = passes * len(cases)
     outcomes: list[Outcome] = []
@@ -71,11 +71,12 @@ def run_crash(cases: tuple[Cell | Disturbance, ...], passes: int, kills: int, se
         asyncio.run(run_cases(cases, passes=passes, seed=seed, kills=kills, tell=tell))
     except KeyboardInterrupt:
         click.echo(f"stopped after {len(outcomes)} of {all_cases} cases")
-    found = figures(outcomes, cases)
-    write(found, file)
-    click.echo(table(found))
-    click.echo(summary(found))
-    click.echo(f"figures: {file}")
+    finally:
+        found = figures(outcomes, cases)
+        write(found, file)
+        click.echo(table(found))
+        click.echo(summary(found))
+        click.echo(f"figures: {file}")
     return not found["misses"]
 
 

@@ -49,7 +49,7 @@ class Nursery:
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._workers: dict[int, Worker] = {}
-        self._hatching: asyncio.Queue[int] = asyncio.Queue()
+        self._hatching: asyncio.Queue[Worker] = asyncio.Queue()
         self._lock = asyncio.Lock()
 
     async def __aenter__(self) -> Nursery:
@@ -77,9 +77,9 @@ class Nursery:
         async with self._lock:
             hatched_at = time.time()
             self._process.stdin.write(json.dumps(spec.document()).encode() + b"\n")
-            pid = await asyncio.wait_for(self._hatching.get(), 30)
-            self._workers[pid].hatched_at = hatched_at
-        return self._workers[pid]
+            worker = await asyncio.wait_for(self._hatching.get(), 30)
+            worker.hatched_at = hatched_at
+        return worker
 
     async def _read(self) -> None:
         assert self._process is not None
@@ -90,7 +90,7 @@ class Nursery:
             match said["event"]:
                 case "hatched":
                     self._workers[pid] = Worker(pid, time.time())
-                    self._hatching.put_nowait(pid)
+                    self._hatching.put_nowait(self._workers[pid])
                 case "stopped":
                     self._workers[pid].stopped.set()
                 case "continued":
