@@ -7,7 +7,7 @@ import sys
 
 _IMPORTED = """
 import sys, qtg_dagster.engine.drain, qtg_dagster.store.postgres
-large = {"sqlalchemy", "alembic", "dagster", "rich", "web3", "ccxt", "yaml"}
+large = {"sqlalchemy", "alembic", "dagster", "web3", "ccxt", "yaml"}
 print(*sorted({name.partition(".")[0] for name in sys.modules} & large))
 """
 
