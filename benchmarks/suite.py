@@ -147,20 +147,21 @@ def event_log(suite: Suite) -> None:
 
 
 def kill(suite: Suite) -> None:
-    systems = ("qtg", "dbos", "pgqueuer") if suite.with_peers else ("qtg",)
+    systems = ("qtg", "qtg forked", "dbos", "pgqueuer") if suite.with_peers else ("qtg", "qtg forked")
     for seed in range(1, 2 if suite.quick else 4):
         for system in systems:
-            python = sys.executable if system == "qtg" else str(peers_python(suite.home))
-            suite.ours(f"{system} kill", "kill", system, "--seed", str(seed), "--python", python)
+            name, forked = system.split()[0], ["--forked"] if "forked" in system else []
+            python = sys.executable if name == "qtg" else str(peers_python(suite.home))
+            suite.ours(f"{system} kill", "kill", name, *forked, "--seed", str(seed), "--python", python)
     for system in systems:
         name = f"{system} kill"
         restart, end = suite.spread(name, "restart_to_move_median_s"), suite.spread(name, "settled_after_last_kill_s")
         measured = f"lost {suite.median(name, 'lost'):g}; restart to move {restart} s; settled {end} s"
         worst = max(run["doubled"] + run["lost"] for run in suite.raw[name])
-        if system == "qtg":
-            suite.row("kill: steps moved twice or lost, of 600", measured, worst, 0, at_least=False)
+        if system.startswith("qtg"):
+            suite.row(f"kill, {system}: steps moved twice or lost, of 600", measured, worst, 0, at_least=False)
         else:
-            suite.rows.append((f"kill: {system}, the same", measured, f"{worst:g}", ""))
+            suite.rows.append((f"kill, {system}: the same", measured, f"{worst:g}", ""))
 
 
 _RUN: dict[str, Callable[[Suite], None]] = dict(

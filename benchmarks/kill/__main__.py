@@ -1,7 +1,8 @@
 """`python -m benchmarks.kill SYSTEM [--seed N] [--kills N] [--python P] [--url URL]`: money moved twice, or not.
 
 200 movements of three steps, 16 in flight; the worker gets SIGKILL at random counts of moves and is started again at
-once. Judged by the provider's own book, which is kept in this process.
+once: as a new interpreter, for all alike; with `--forked` as QTG's own runs are, from a process that has imported
+already. Judged by the provider's own book, which is kept in this process.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
+import signal
 import statistics
 import sys
 import tempfile
@@ -25,13 +28,53 @@ from benchmarks.server import fresh_database, server
 _LIMIT_SECONDS = 300.0
 
 
+class Fresh:
+    """Workers in interpreters of their own."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+        self._worker: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        self._worker = await asyncio.create_subprocess_exec(*self._command)
+
+    def kill(self) -> None:
+        assert self._worker is not None
+        self._worker.kill()
+
+    async def wait(self) -> int:
+        """The exit code."""
+        assert self._worker is not None
+        return await self._worker.wait()
+
+
+class Forked:
+    """Workers out of a hatchery."""
+
+    def __init__(self, hatchery: asyncio.subprocess.Process) -> None:
+        assert hatchery.stdin is not None
+        assert hatchery.stdout is not None
+        self._orders, self._answers, self._pid = hatchery.stdin, hatchery.stdout, 0
+
+    async def start(self) -> None:
+        self._orders.write(b"one\n")
+        self._pid = int(await self._answers.readline())
+
+    def kill(self) -> None:
+        os.kill(self._pid, signal.SIGKILL)
+
+    async def wait(self) -> int:
+        """The exit code."""
+        return int(await self._answers.readline())
+
+
 @dataclass
 class Run:
     """One system under one seed's kills."""
 
-    command: list[str]
+    workers: Fresh | Forked
     kill_at: list[int]
-    worker: asyncio.subprocess.Process | None = None
+    alive: bool = False
     killed: list[float] = field(default_factory=list)
     first_moves: list[float] = field(default_factory=list)
     started: float = 0.0
@@ -42,21 +85,24 @@ class Run:
         if self.waits_for_move:
             self.waits_for_move = False
             self.first_moves.append(now - self.started)
-        if self.kill_at and count >= self.kill_at[0] and self.worker is not None and self.worker.returncode is None:
+        if self.kill_at and count >= self.kill_at[0] and self.alive:
             self.kill_at.pop(0)
             self.killed.append(now)
-            self.worker.kill()
+            self.alive = False
+            self.workers.kill()
 
     async def work(self) -> None:
         """Start the worker again until it ends by itself, with nothing left to do."""
         while True:
             self.started = time.monotonic()
             self.waits_for_move = bool(self.killed)
-            self.worker = await asyncio.create_subprocess_exec(*self.command)
-            if await self.worker.wait() == 0:
+            await self.workers.start()
+            self.alive = True
+            ended = await self.workers.wait()
+            if ended == 0:
                 return
-            if self.worker.returncode != -9:
-                raise RuntimeError(f"the worker ended with {self.worker.returncode}")
+            if ended != -signal.SIGKILL:
+                raise RuntimeError(f"the worker ended with {ended}")
 
 
 @asynccontextmanager
@@ -73,21 +119,37 @@ async def _at_desk(system: str, command: list[str]) -> AsyncIterator[None]:
         await operator.wait()
 
 
-async def run(url: str, system: str, python: str, seed: int, kills: int) -> dict[str, float]:
+@asynccontextmanager
+async def _workers(command: list[str], *, forked: bool) -> AsyncIterator[Fresh | Forked]:
+    if not forked:
+        yield Fresh(command)
+        return
+    pipe = asyncio.subprocess.PIPE
+    hatchery = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
+    try:
+        yield Forked(hatchery)
+    finally:
+        hatchery.kill()
+        await hatchery.wait()
+
+
+async def run(url: str, system: str, python: str, seed: int, kills: int, *, forked: bool) -> dict[str, float]:
     steps = MOVEMENTS * STEPS
     numbers = random.Random(seed)  # noqa: S311 - it places kills
-    module = [python, "-m", f"benchmarks.kill.{system}_worker"]
+    module = [python, "-m", f"benchmarks.kill.{system}_{'hatchery' if forked else 'worker'}"]
     desk = [python, "-m", "benchmarks.kill.qtg_operator"] if system == "qtg" else module
     with tempfile.TemporaryDirectory(prefix="qtg-kill-") as folder:
         socket = f"{folder}/provider"
-        one = Run([*module, "work", url, socket], sorted(numbers.sample(range(20, steps - 20), kills)))
-        book = Book(one.moved)
-        async with await asyncio.start_unix_server(book.serve, socket):
-            set_up = await asyncio.create_subprocess_exec(*desk, "set-up", url, socket)
-            assert await set_up.wait() == 0
-            async with asyncio.timeout(_LIMIT_SECONDS), _at_desk(system, [*desk, "operate", url]):
-                await one.work()
-            settled = time.monotonic()
+        kill_at = sorted(numbers.sample(range(20, steps - 20), kills))
+        async with _workers([*module, "work", url, socket], forked=forked) as workers:
+            one = Run(workers, kill_at)
+            book = Book(one.moved)
+            async with await asyncio.start_unix_server(book.serve, socket):
+                set_up = await asyncio.create_subprocess_exec(*desk, "set-up", url, socket)
+                assert await set_up.wait() == 0
+                async with asyncio.timeout(_LIMIT_SECONDS), _at_desk(system, [*desk, "operate", url]):
+                    await one.work()
+                settled = time.monotonic()
     units = book.units()
     return {
         "doubled": sum(1 for moves in units.values() if moves > 1),
@@ -104,11 +166,15 @@ def main() -> None:
     parser.add_argument("system", choices=["qtg", "dbos", "pgqueuer"])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--forked", action="store_true", help="workers from a process that has imported (qtg only)")
     parser.add_argument("--python", default=sys.executable, help="the interpreter that the worker runs in")
     parser.add_argument("--url", default="", help="server to use; default: an embedded one, durable settings on")
     given = parser.parse_args()
+    if given.forked and given.system != "qtg":
+        parser.error("--forked is for qtg")
     with server(given.url) as url, fresh_database(url, "bench_kill", migrated=given.system == "qtg") as own:
-        print(json.dumps(asyncio.run(run(own, given.system, given.python, given.seed, given.kills))))
+        found = run(own, given.system, given.python, given.seed, given.kills, forked=given.forked)
+        print(json.dumps(asyncio.run(found)))
 
 
 if __name__ == "__main__":

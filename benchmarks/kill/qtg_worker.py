@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import sys
 
+import structlog
+
 from benchmarks.instant import InstantExecutor, open_engine
 from benchmarks.kill.wire import IN_FLIGHT, ask
 from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, PreparedAction, ResultStatus
@@ -56,8 +58,6 @@ async def work(engine: Engine) -> None:
 
 
 async def main(url: str, socket: str) -> None:
-    import structlog  # after ours: QTG leaves out what structlog would draw with
-
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     given = {"drain_concurrency": IN_FLIGHT, "node_recovery_batch_size": 64, "node_recovery_interval_seconds": 1}
     async with open_engine(url, executor=_Mover(socket), **given) as engine:
