@@ -84,6 +84,19 @@ async def test_no_intent_is_written_in_a_movement_that_begins_nothing_any_more(b
         await bench.store.record_intent(right, intent_of(right))
 
 
+async def test_no_intent_is_written_beside_a_failure_that_waits_for_another_to_settle(bench: Bench) -> None:
+    request_id = await bench.begin(plan_of(node("gone"), node("failing"), node("held"), key="three"))
+    gone, failing, held = await bench.ready()
+    await bench.write(await bench.intend(gone), ACCEPTED)
+    await bench.write(failing, FAILED)
+    assert bench.ground.request_state(request_id) == "EXECUTING"
+    assert await bench.store.record_intents([(held, intent_of(held))]) == [False]
+    with pytest.raises(StaleClaim):
+        await bench.store.record_intent(held, intent_of(held))
+    await bench.store.release([held.claim])
+    assert await bench.store.claim_ready(bench.two, 9) == []
+
+
 async def test_a_late_outcome_changes_nothing_and_is_on_record(bench: Bench) -> None:
     _, _ = await bench.submitted(ONE)
     [late] = await bench.due()
