@@ -170,6 +170,7 @@ class Drain:
         if claims:
             self._last_work = time.monotonic()
             self.report.nodes += len(claims)
+            await asyncio.sleep(0)  # what was claimed begins before more is looked for
         await self._beat(started, len(claims), None)
         return len(claims)
 

@@ -100,12 +100,12 @@ class Requests(InTransaction):
         return await self._read(native("read_request"), request_id, network_class)
 
     async def _read(self, sql: bytes, request_id: str, network_class: str) -> LockedRequest:
-        row, standing, plan = None, None, None
+        row, standing = None, None
         if _UUID.fullmatch(request_id):
-            which = {"request_id": request_id, "network_class": network_class, "template_key": None, "version": None}
+            which = {"request_id": request_id, "network_class": network_class}
             # Statements of their own: the one that waited for the lock does not see what was committed meanwhile.
-            row, standing, plan = await read_rows(self._tx, (sql, native("read_standing"), native("find_plan")), which)
-        if row is None or standing is None or plan is None:
+            row, standing = await read_rows(self._tx, (sql, native("read_standing")), which)
+        if row is None or standing is None:
             raise NotFound(f"there is no movement request {request_id!r} in network class {network_class}")
         open_attempts: dict[str, list[tuple[int, str]]] = {}
         for node_key, attempt_no, outcome in standing["open_attempts"] or ():
@@ -123,7 +123,7 @@ class Requests(InTransaction):
             expired=bool(row["expired"]),
             callback_url=row["callback_url"],
             requested_by=row["requested_by"],
-            stored=stored_plan(plan),
+            stored=stored_plan(standing),
             node_states={key: NodeState(state) for key, state in standing["node_states"].items()},
             open_attempts=open_attempts,
             down=tuple(standing["down"] or ()),

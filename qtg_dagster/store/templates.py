@@ -29,7 +29,7 @@ _TEMPLATE_ID = text("""
 
 
 def stored_plan(row: Mapping[str, Any]) -> StoredPlan:
-    """The plan of a row of `find_plan.sql`."""
+    """The plan of a row of `find_plan.sql` or `read_standing.sql`."""
     return StoredPlan(row["plan_version_id"], row["version"], parse_plan(row["plan"]), json.loads(row["node_ids"]))
 
 
@@ -38,7 +38,7 @@ class PlanVersions(InTransaction):
 
     async def find_plan(self, template_key: str, version: int | None = None) -> StoredPlan | None:
         """The given version of a template, or its newest; None when there is none in use."""
-        asked = {"template_key": template_key, "version": version, "request_id": None}
+        asked = {"template_key": template_key, "version": version}
         row = (await self._tx.execute(statement("find_plan"), asked)).mappings().one_or_none()
         return None if row is None else stored_plan(dict(row))
 

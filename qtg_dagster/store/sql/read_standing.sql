@@ -1,6 +1,9 @@
--- How a movement stands, apart from its own row: exact only under its lock, taken by an earlier statement, because
+-- How a movement stands, apart from its own row, and the plan that it was made from, also when that is retired: exact only under its lock, taken by an earlier statement, because
 -- the one that waited for the lock does not see what was committed meanwhile.
-SELECT (SELECT jsonb_object_agg(n.node_key, n.node_state)
+SELECT v.id AS plan_version_id, v.version, d.plan,
+       (SELECT jsonb_object_agg(p.node_key, p.id)
+        FROM qtg.movement_plan_nodes p WHERE p.plan_version_id = v.id)::text AS node_ids,
+       (SELECT jsonb_object_agg(n.node_key, n.node_state)
         FROM qtg.movement_request_nodes n
         WHERE n.request_id = r.id) AS node_states,
        (SELECT jsonb_agg(jsonb_build_array(n.node_key, a.attempt_no, coalesce(a.outcome, 'not known'))
@@ -16,4 +19,6 @@ SELECT (SELECT jsonb_object_agg(n.node_key, n.node_state)
         WHERE entry.network_class = r.network_class AND entry.health_state = 'down'
           AND entry.key IN (SELECT value FROM jsonb_each_text(r.resolved_bindings))) AS down
 FROM qtg.movement_requests r
+JOIN qtg.movement_plan_versions v ON v.id = r.plan_version_id
+JOIN qtg.plan_documents d ON d.plan_version_id = v.id
 WHERE r.id = CAST(:request_id AS uuid)
