@@ -139,7 +139,7 @@ def daemon(url: str, workspace: Path, environment: Mapping[str, str]) -> Process
     """Dagster's daemon: sensors, schedules, run monitoring."""
     return ProcessSpec(
         "daemon",
-        _python("qtg_dagster.host.daemon", "run", "--workspace", str(workspace)),
+        _python("dagster._daemon", "run", "--workspace", str(workspace)),
         daemon_beats(url, datetime.now(UTC)),
         env=environment,
         cwd=project_root(),
