@@ -15,6 +15,7 @@ from typing import Any
 
 from benchmarks.peers.place import peers_python, versions
 from benchmarks.server import fresh_database, server, settings_of
+from qtg_dagster.host.bytecode import compile_sources
 
 PEERS = ("dbos", "pgqueuer", "procrastinate")
 CASES = ("throughput", "enqueue", "observing", "growth", "processes", "hand-over", "event-log", "kill")
@@ -188,6 +189,7 @@ def run_suite(
     chosen = only or CASES
     compared = with_peers and {"throughput", "enqueue", "kill"} & set(chosen)
     python = peers_python(home) if compared else None
+    compile_sources()  # as the peers' packages were when they were installed
     with server(url) as server_url:
         facts = machine(server_url, python)
         say(json.dumps(facts))

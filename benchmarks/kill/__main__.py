@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from benchmarks.kill.provider import Book
 from benchmarks.kill.wire import MOVEMENTS, STEPS
 from benchmarks.server import fresh_database, server
+from qtg_dagster.host.bytecode import compile_sources
 
 _LIMIT_SECONDS = 300.0
 
@@ -172,6 +173,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.forked and given.system != "qtg":
         parser.error("--forked is for qtg")
+    compile_sources()  # as the peers' packages were when they were installed
     with server(given.url) as url, fresh_database(url, "bench_kill", migrated=given.system == "qtg") as own:
         found = run(own, given.system, given.python, given.seed, given.kills, forked=given.forked)
         print(json.dumps(asyncio.run(found)))

@@ -13,6 +13,7 @@ import click
 @click.argument("pytest_arguments", nargs=-1, type=click.UNPROCESSED)
 def test(pytest_arguments: tuple[str, ...]) -> None:
     """Run the checkers and then pytest with the given arguments; exit 1 when any of them failed."""
+    from qtg_dagster.host.bytecode import compile_sources
     from qtg_dagster.host.paths import project_root
 
     tools = Path(sys.executable).parent
@@ -23,6 +24,7 @@ def test(pytest_arguments: tuple[str, ...]) -> None:
         (tools / "lint-imports",),
     )
     failed: list[str] = []
+    compile_sources()
     for check in (*checks, (sys.executable, "-m", "pytest", *pytest_arguments)):
         name = " ".join([Path(check[0]).name, *map(str, check[1:])])
         if "pytest" in check:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from qtg_dagster.domain.errors import ConfigurationError
+from qtg_dagster.host.bytecode import compile_sources
 from qtg_dagster.host.dagster_home import prepare_dagster_home
 from qtg_dagster.host.environment import shared_environment
 from qtg_dagster.host.paths import project_root
@@ -62,6 +63,7 @@ class Stack:
 
     def run(self, guest: Guest | None = None) -> None:
         """Run until SIGINT, SIGTERM or the guest's leave, then stop everything in reverse order, the database last."""
+        compile_sources()
         server = self._embedded()
         with Supervisor(self.home, self.say) as supervisor, ExitStack() as leaving, suppress(StopAsked):
             try:

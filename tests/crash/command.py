@@ -10,6 +10,7 @@ import click
 
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.faults import FaultAction, FaultPoint
+from qtg_dagster.host.bytecode import compile_sources
 from tests.crash.boundaries import Cell, Lane, all_cells
 from tests.crash.disturbances import Disturbance
 from tests.crash.matrix import run_cases
@@ -66,6 +67,7 @@ def run_crash(cases: tuple[Cell | Disturbance, ...], passes: int, kills: int, se
         if len(outcomes) % 20 == 0 or len(outcomes) == all_cases:
             click.echo(f"{len(outcomes)} of {all_cases} cases")
 
+    compile_sources()
     _clean_up_when_terminated()
     try:
         asyncio.run(run_cases(cases, passes=passes, seed=seed, kills=kills, tell=tell))
@@ -88,6 +90,7 @@ def _choice(case: Cell | Disturbance) -> str:
 
 def run_soak(minutes: float, seed: int, sandbox: bool, file: Path) -> bool:
     """Soak and print; True when nothing is wrong."""
+    compile_sources()
     _clean_up_when_terminated()
     found = asyncio.run(soak(minutes * 60, seed, with_world=sandbox, tell=click.echo))
     write(found, file)
