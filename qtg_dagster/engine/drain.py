@@ -33,6 +33,9 @@ log = structlog.get_logger("qtg.drain")
 HEARTBEAT_SECONDS = 5.0
 #: Seconds before a node whose work failed in us is tried again.
 GIVE_BACK_SECONDS = 5.0
+#: Seconds until a drain that found work looks for what that claim passed over; commits that make work wake it before.
+#: Looking at once would compete with what was just claimed.
+_SOON_SECONDS = 0.05
 
 
 class DrainKind(StrEnum):
@@ -141,9 +144,7 @@ class Drain:
             wakeups.event.clear()
             taken = await self._pass(runner)
             free = self._engine.settings.drain_concurrency - len(self._tasks)
-            if taken and free > 0:
-                continue
-            await self._wait(wakeups, free)
+            await self._wait(wakeups, free, _SOON_SECONDS if taken else self._engine.settings.drain_poll_seconds)
 
     async def _pass(self, runner: Runner) -> int:
         """Claim what there is room for and start on it. A failing pass counts up and backs off."""
@@ -170,7 +171,6 @@ class Drain:
         if claims:
             self._last_work = time.monotonic()
             self.report.nodes += len(claims)
-            await asyncio.sleep(0)  # what was claimed begins before more is looked for
         await self._beat(started, len(claims), None)
         return len(claims)
 
@@ -233,11 +233,11 @@ class Drain:
         if many:
             log.warning("claims without a worker given back", kind=self._kind, nodes=many)
 
-    async def _wait(self, wakeups: Wakeups, free: int) -> None:
-        """Until woken, stopped, the poll is due, or (when full) a place becomes free."""
+    async def _wait(self, wakeups: Wakeups, free: int, seconds: float) -> None:
+        """Until woken, stopped, the time is over, or (when full) a place becomes free."""
         self._full = free <= 0
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._engine.settings.drain_poll_seconds):
+            async with asyncio.timeout(seconds):
                 await wakeups.event.wait()
         self._full = False
 

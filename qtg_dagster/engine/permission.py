@@ -9,7 +9,6 @@ from qtg_dagster.domain.requests import LockedRequest
 from qtg_dagster.domain.states import RequestState
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.engine.ports import Decisions
-from qtg_dagster.executors.contract import Adopts
 from qtg_dagster.store.database import Transaction
 
 
@@ -61,10 +60,5 @@ async def read_allowed_actions(engine: Engine, transaction: Transaction, request
 
 
 def _adopting(engine: Engine, plan: Plan) -> frozenset[str]:
-    return frozenset(
-        node.node_key
-        for node in plan.nodes
-        if node.executor_key is not None
-        and node.executor_key in engine.executors
-        and isinstance(engine.executors.resolve(node.executor_key), Adopts)
-    )
+    able = engine.executors.adopting
+    return frozenset(node.node_key for node in plan.nodes if node.executor_key in able)

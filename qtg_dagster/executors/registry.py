@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Generic, TypeVar
 
 from qtg_dagster.domain.errors import ConfigurationError, NotFound
-from qtg_dagster.executors.contract import Executor, Signer
+from qtg_dagster.executors.contract import Adopts, Executor, Signer
 
 T = TypeVar("T")
 
@@ -52,6 +52,17 @@ class ExecutorRegistry(Registry[Executor]):
 
     def __init__(self) -> None:
         super().__init__("executor", r"exec(\.[a-z][a-z0-9_]*){2,}", Executor)  # type: ignore[type-abstract]
+        self._adopting: set[str] = set()
+
+    def register(self, key: str, entry: Executor) -> None:
+        super().register(key, entry)
+        if isinstance(entry, Adopts):  # asked of every node of a movement that is decided on; looking is slow
+            self._adopting.add(key)
+
+    @property
+    def adopting(self) -> Set[str]:
+        """Keys of executors that can adopt an existing action."""
+        return self._adopting
 
 
 class SignerRegistry(Registry[Signer]):

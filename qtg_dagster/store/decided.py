@@ -49,7 +49,7 @@ class Decided(InTransaction):
     async def decide(self, request: LockedRequest, decision: Decision) -> None:
         """Write a decision about a locked movement in one statement: moves, journal, approval, callbacks and audit.
 
-        The last word of its transaction: one of our own commits in the same round trip.
+        The last word of its transaction: one of our own commits here.
         """
         state = decision.state
         if state is not None:

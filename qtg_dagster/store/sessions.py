@@ -43,21 +43,24 @@ def _refuse_dead_connection(connection: Any, _record: object, _proxy: object) ->
 async def read_rows(
     transaction: Transaction, statements: Sequence[bytes], bound: Mapping[str, Any]
 ) -> list[dict[str, Any] | None]:
-    """The first row of each statement, all sent at once and run in their order on the transaction's connection."""
+    """The first row of each statement, run in their order on the transaction's connection.
+
+    One after the other: libpq's pipeline costs more of our CPU than the round trip it saves (0.25 ms a use).
+    """
     driver = await _driver(transaction)
-    async with driver.pipeline():
-        cursors = [driver.cursor(row_factory=dict_row) for _ in statements]
-        for cursor, sql in zip(cursors, statements, strict=True):
-            await cursor.execute(sql, bound)
-        return [await cursor.fetchone() for cursor in cursors]
+    rows = []
+    for sql in statements:
+        cursor = driver.cursor(row_factory=dict_row)
+        await cursor.execute(sql, bound)
+        rows.append(await cursor.fetchone())
+    return rows
 
 
 async def execute_and_commit(transaction: Transaction, sql: bytes, bound: Mapping[str, Any]) -> None:
-    """Run the last statement of a transaction and commit it, all sent at once."""
+    """Run the last statement of a transaction and commit it, without SQLAlchemy's own way there."""
     driver = await _driver(transaction)
-    async with driver.pipeline():
-        await driver.execute(sql, bound)
-        await driver.commit()
+    await driver.execute(sql, bound)
+    await driver.commit()
 
 
 async def _driver(transaction: Transaction) -> psycopg.AsyncConnection[Any]:
