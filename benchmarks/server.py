@@ -49,7 +49,7 @@ def settings_of(url: str) -> dict[str, str]:
 def fresh_database(url: str, name: str, *, migrated: bool = True) -> Iterator[str]:
     """A database of its own on that server, dropped at the end."""
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        drop_database(connection, name)
         connection.execute(f'CREATE DATABASE "{name}"')
         connection.execute("CHECKPOINT") if _may_checkpoint(connection) else None
     own = make_url(url).set(database=name).render_as_string(hide_password=False)
@@ -59,7 +59,20 @@ def fresh_database(url: str, name: str, *, migrated: bool = True) -> Iterator[st
         yield own
     finally:
         with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+            drop_database(connection, name)
+
+
+def drop_database(connection: psycopg.Connection[tuple[object, ...]], name: str) -> None:
+    """Drop a database and end who is in it.
+
+    Not WITH (FORCE): that is refused while autovacuum, which is not ours to end, looks at the database. The plain drop
+    waits for it, once our own sessions have gone.
+    """
+    connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND backend_type = 'client backend'",
+        (name,),
+    )
+    connection.execute(f'DROP DATABASE IF EXISTS "{name}"')
 
 
 def _may_checkpoint(connection: psycopg.Connection[tuple[object, ...]]) -> bool:

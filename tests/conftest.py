@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from benchmarks.server import drop_database
 from qtg_dagster.host.postgres import EmbeddedPostgres
 from qtg_dagster.host.processes import started_at
 
@@ -80,7 +81,7 @@ def url_of_database(postgres_url: str, name: str) -> str:
 def _drop(postgres_url: str, url: str) -> None:
     name = url.partition("@/")[2].partition("?")[0]
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+        drop_database(connection, name)
 
 
 def _remove_homes_of_dead_sessions() -> None:
