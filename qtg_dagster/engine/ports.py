@@ -219,7 +219,22 @@ class Decisions(Requests, Decided, Adoptions, Protocol):
     """One transaction: all that is decided in it is written, or nothing."""
 
 
-class Store(Claims, Works, Protocol):
+class Pending(Protocol):
+    """Movements that wait for approval, decided on without holding them."""
+
+    async def read_request(self, request_id: str, network_class: str) -> LockedRequest:
+        """A movement as it stands, held by nobody; raises `NotFound`."""
+        ...
+
+    async def decide_pending(self, request: LockedRequest, decision: Decision) -> bool:
+        """As `Decided.decide`, in a transaction of its own and only if the movement still waits; says whether it did.
+
+        One whose window has passed does not wait any more.
+        """
+        ...
+
+
+class Store(Claims, Works, Pending, Protocol):
     """All that the engine needs."""
 
     def deciding(self, transaction: Transaction | None = None) -> AbstractAsyncContextManager[Decisions]:

@@ -19,7 +19,7 @@ from qtg_dagster.engine.orders import (
     MovementReceipt,
 )
 from qtg_dagster.engine.parts import Engine
-from qtg_dagster.engine.permission import lock_for
+from qtg_dagster.engine.permission import check_permitted, lock_for, standing_of
 from qtg_dagster.engine.ports import Decisions
 from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.database import Transaction
@@ -99,30 +99,46 @@ async def approve_movement(
     Raises `NotFound`; `Conflict` when it is not waiting for approval or an executor or signer it needs is down;
     `ApprovalExpired` after its window; `PlanDrift` when its plan is not the one that was compiled.
     """
+    if transaction is None and await _approve_pending(engine, request_id, actor, reason):
+        return
     async with engine.store.deciding(transaction) as tx:
         request = await lock_for(engine, tx, request_id, Action.APPROVE)
-        _check_unchanged(request)
-        if request.down:
-            raise Conflict(
-                f"cannot approve while {', '.join(request.down)} is down; approve again when it is reachable"
-            )
-        found = advance_after_completion(request.stored.plan, request.node_states)
-        if found.request_state is not None:
+        decision = _approval(request, actor, reason)
+        if decision.state is not RequestState.APPROVED:
             await tx.set_request_state(request, RequestState.APPROVED)
             request = await tx.lock_request(request_id, request.network_class)
-        facts = {"after": "approval"}
-        decision = Decision(
-            actor=actor,
-            action="approve",
-            details={"approval_digest": request.approval_digest, "compiled_plan_hash": request.compiled_plan_hash},
-            approval="approved",
-            reason=reason,
-            state=found.request_state or RequestState.APPROVED,
-            frontier=found.ready,
-            moves=[NodeMove(key, NodeState.READY, StepKind.READIED, facts, actor) for key in found.ready],
-        )
         fault_point(FaultPoint.APPROVE)
         await tx.decide(request, decision)
+
+
+async def _approve_pending(engine: Engine, request_id: str, actor: str, reason: str) -> bool:
+    """Approve without holding the movement meanwhile; False, and nothing written, when it takes the long way."""
+    request = await engine.store.read_request(request_id, engine.settings.network_class)
+    check_permitted(standing_of(engine, request), request, Action.APPROVE)
+    decision = _approval(request, actor, reason)
+    if decision.state is not RequestState.APPROVED:
+        return False
+    fault_point(FaultPoint.APPROVE)
+    return await engine.store.decide_pending(request, decision)
+
+
+def _approval(request: LockedRequest, actor: str, reason: str) -> Decision:
+    """The approval of a movement and what begins with it; raises `PlanDrift`, and `Conflict` for what is down."""
+    _check_unchanged(request)
+    if request.down:
+        raise Conflict(f"cannot approve while {', '.join(request.down)} is down; approve again when it is reachable")
+    found = advance_after_completion(request.stored.plan, request.node_states)
+    facts = {"after": "approval"}
+    return Decision(
+        actor=actor,
+        action="approve",
+        details={"approval_digest": request.approval_digest, "compiled_plan_hash": request.compiled_plan_hash},
+        approval="approved",
+        reason=reason,
+        state=found.request_state or RequestState.APPROVED,
+        frontier=found.ready,
+        moves=[NodeMove(key, NodeState.READY, StepKind.READIED, facts, actor) for key in found.ready],
+    )
 
 
 async def reject_movement(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 from qtg_dagster.domain.plans import Plan
+from qtg_dagster.domain.requests import StoredPlan
 
 
 @lru_cache(maxsize=512)
@@ -14,3 +18,8 @@ def parse_plan(document: str) -> Plan:
     Raises `pydantic.ValidationError` or `PlanInvalid` for rows that are no plan.
     """
     return Plan.model_validate_json(document)
+
+
+def stored_plan(row: Mapping[str, Any]) -> StoredPlan:
+    """The plan of a row of `find_plan.sql` or `read_standing.sql`."""
+    return StoredPlan(row["plan_version_id"], row["version"], parse_plan(row["plan"]), json.loads(row["node_ids"]))

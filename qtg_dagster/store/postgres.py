@@ -13,6 +13,7 @@ from qtg_dagster.store.claims import Claims
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.heartbeats import Heartbeats
 from qtg_dagster.store.moves import Moves
+from qtg_dagster.store.pending import Pending
 from qtg_dagster.store.runners import Runners
 from qtg_dagster.store.work import WorkOrders
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _PASSING = ("08", "53", "57P", "40001", "40P01")
 
 
-class PostgresStore(Claims, WorkOrders, Moves, Runners, Backlogs, Heartbeats):
+class PostgresStore(Claims, WorkOrders, Moves, Pending, Runners, Backlogs, Heartbeats):
     """What `engine.ports.Store` asks for, in a migrated database."""
 
     @property

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
-from qtg_dagster.domain.errors import Conflict, NotFound
+from qtg_dagster.domain.errors import Conflict
 from qtg_dagster.domain.journal import CallbackEvent
 from qtg_dagster.domain.redaction import redact
 from qtg_dagster.domain.requests import UNSEEN, InsertedRequest, LockedRequest, NewRequest
 from qtg_dagster.domain.states import (
     FINAL_REQUEST_STATES,
-    NodeState,
     RequestState,
     check_request_move,
 )
 from qtg_dagster.store.database import InTransaction
+from qtg_dagster.store.decision_rows import is_request_id, request_of
 from qtg_dagster.store.sessions import read_rows
 from qtg_dagster.store.statements import as_json, native, statement
-from qtg_dagster.store.templates import stored_plan
 
 _SERIALIZATION_FAILURE = "40001"
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _SET_STATE = text("""
     UPDATE qtg.movement_requests
     SET request_state = :state,
@@ -101,33 +98,11 @@ class Requests(InTransaction):
 
     async def _read(self, sql: bytes, request_id: str, network_class: str) -> LockedRequest:
         row, standing = None, None
-        if _UUID.fullmatch(request_id):
+        if is_request_id(request_id):
             which = {"request_id": request_id, "network_class": network_class}
             # Statements of their own: the one that waited for the lock does not see what was committed meanwhile.
             row, standing = await read_rows(self._tx, (sql, native("read_standing")), which)
-        if row is None or standing is None:
-            raise NotFound(f"there is no movement request {request_id!r} in network class {network_class}")
-        open_attempts: dict[str, list[tuple[int, str]]] = {}
-        for node_key, attempt_no, outcome in standing["open_attempts"] or ():
-            open_attempts.setdefault(node_key, []).append((attempt_no, outcome))
-        return LockedRequest(
-            request_id=row["request_id"],
-            network_class=row["network_class"],
-            request_state=RequestState(row["request_state"]),
-            intent=row["intent"],
-            input_params=row["input_params"],
-            resolved_bindings=row["resolved_bindings"],
-            compiled_plan_hash=row["compiled_plan_hash"],
-            approval_digest=row["approval_digest"],
-            expires_at=row["expires_at"],
-            expired=bool(row["expired"]),
-            callback_url=row["callback_url"],
-            requested_by=row["requested_by"],
-            stored=stored_plan(standing),
-            node_states={key: NodeState(state) for key, state in standing["node_states"].items()},
-            open_attempts=open_attempts,
-            down=tuple(standing["down"] or ()),
-        )
+        return request_of(row, standing, request_id, network_class)
 
     async def set_request_state(
         self, request: LockedRequest, state: RequestState, *, frontier: Sequence[str] | None = None

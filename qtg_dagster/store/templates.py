@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any
-
 from sqlalchemy import func, insert, select, text
 
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import Plan, graph_hash
 from qtg_dagster.domain.requests import StoredPlan
 from qtg_dagster.store.database import InTransaction
-from qtg_dagster.store.plan_documents import parse_plan
+from qtg_dagster.store.plan_documents import stored_plan
 from qtg_dagster.store.schema.plans import (
     movement_plan_edges,
     movement_plan_nodes,
@@ -26,11 +22,6 @@ _TEMPLATE_ID = text("""
     ON CONFLICT (template_key) DO UPDATE SET template_key = excluded.template_key
     RETURNING id
 """)
-
-
-def stored_plan(row: Mapping[str, Any]) -> StoredPlan:
-    """The plan of a row of `find_plan.sql` or `read_standing.sql`."""
-    return StoredPlan(row["plan_version_id"], row["version"], parse_plan(row["plan"]), json.loads(row["node_ids"]))
 
 
 class PlanVersions(InTransaction):
