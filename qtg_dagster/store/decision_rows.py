@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from qtg_dagster.domain.errors import NotFound
 from qtg_dagster.domain.journal import CallbackEvent
 from qtg_dagster.domain.redaction import redact
 from qtg_dagster.domain.requests import Decision, LockedRequest, NodeMove
@@ -22,14 +21,15 @@ def is_request_id(text: str) -> bool:
     return _UUID.fullmatch(text) is not None
 
 
-def request_of(
-    row: Mapping[str, Any] | None, standing: Mapping[str, Any] | None, request_id: str, network_class: str
-) -> LockedRequest:
-    """The movement of a row of `read_request.sql` and one of `read_standing.sql`; raises `NotFound` without them."""
-    if row is None or standing is None:
-        raise NotFound(f"there is no movement request {request_id!r} in network class {network_class}")
+def unknown_request(request_id: str, network_class: str) -> str:
+    """What is said of an id that no movement has."""
+    return f"there is no movement request {request_id!r} in network class {network_class}"
+
+
+def request_of(row: Mapping[str, Any]) -> LockedRequest:
+    """The movement of a row of `read_request.sql`."""
     open_attempts: dict[str, list[tuple[int, str]]] = {}
-    for node_key, attempt_no, outcome in standing["open_attempts"] or ():
+    for node_key, attempt_no, outcome in row["open_attempts"] or ():
         open_attempts.setdefault(node_key, []).append((attempt_no, outcome))
     return LockedRequest(
         request_id=row["request_id"],
@@ -44,10 +44,10 @@ def request_of(
         expired=bool(row["expired"]),
         callback_url=row["callback_url"],
         requested_by=row["requested_by"],
-        stored=stored_plan(standing),
-        node_states={key: NodeState(state) for key, state in standing["node_states"].items()},
+        stored=stored_plan(row),
+        node_states={key: NodeState(state) for key, state in row["node_states"].items()},
         open_attempts=open_attempts,
-        down=tuple(standing["down"] or ()),
+        down=tuple(row["down"] or ()),
     )
 
 

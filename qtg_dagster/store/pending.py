@@ -1,10 +1,11 @@
-"""Movements that wait for approval, decided on without holding them: two short reads and one guarded statement."""
+"""Movements that wait for approval, decided on without holding them: a short read and one guarded statement."""
 
 from __future__ import annotations
 
+from qtg_dagster.domain.errors import NotFound
 from qtg_dagster.domain.requests import Decision, LockedRequest
 from qtg_dagster.store.database import OnDatabase
-from qtg_dagster.store.decision_rows import decision_parameters, is_request_id, request_of
+from qtg_dagster.store.decision_rows import decision_parameters, is_request_id, request_of, unknown_request
 from qtg_dagster.store.statements import native
 
 
@@ -13,13 +14,14 @@ class Pending(OnDatabase):
 
     async def read_request(self, request_id: str, network_class: str) -> LockedRequest:
         """A movement as it stands, held by nobody; raises `NotFound`."""
-        row, standing = None, None
+        row = None
         if is_request_id(request_id):
             which = {"request_id": request_id, "network_class": network_class}
             async with self._database.connection() as connection:
                 row = await (await connection.execute(native("read_request"), which)).fetchone()
-                standing = await (await connection.execute(native("read_standing"), which)).fetchone()
-        return request_of(row, standing, request_id, network_class)
+        if row is None:
+            raise NotFound(unknown_request(request_id, network_class))
+        return request_of(row)
 
     async def decide_pending(self, request: LockedRequest, decision: Decision) -> bool:
         """Write a decision if the movement still waits for approval, within its window; says whether it was written.

@@ -21,5 +21,5 @@ def parse_plan(document: str) -> Plan:
 
 
 def stored_plan(row: Mapping[str, Any]) -> StoredPlan:
-    """The plan of a row of `find_plan.sql` or `read_standing.sql`."""
+    """The plan of a row of `find_plan.sql` or `read_request.sql`."""
     return StoredPlan(row["plan_version_id"], row["version"], parse_plan(row["plan"]), json.loads(row["node_ids"]))

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
-from qtg_dagster.domain.errors import Conflict
+from qtg_dagster.domain.errors import Conflict, NotFound
 from qtg_dagster.domain.journal import CallbackEvent
 from qtg_dagster.domain.redaction import redact
 from qtg_dagster.domain.requests import UNSEEN, InsertedRequest, LockedRequest, NewRequest
@@ -18,8 +18,8 @@ from qtg_dagster.domain.states import (
     check_request_move,
 )
 from qtg_dagster.store.database import InTransaction
-from qtg_dagster.store.decision_rows import is_request_id, request_of
-from qtg_dagster.store.sessions import read_rows
+from qtg_dagster.store.decision_rows import is_request_id, request_of, unknown_request
+from qtg_dagster.store.sessions import last_row
 from qtg_dagster.store.statements import as_json, native, statement
 
 _SERIALIZATION_FAILURE = "40001"
@@ -90,19 +90,20 @@ class Requests(InTransaction):
 
     async def lock_request(self, request_id: str, network_class: str) -> LockedRequest:
         """Lock a movement and read it; raises `NotFound`."""
-        return await self._read(native("read_request") + b" FOR NO KEY UPDATE", request_id, network_class)
+        return await self._read(("lock_request", "read_request"), request_id, network_class)
 
     async def read_request(self, request_id: str, network_class: str) -> LockedRequest:
         """The same without the lock, to be shown: nothing may be decided on it. Raises `NotFound`."""
-        return await self._read(native("read_request"), request_id, network_class)
+        return await self._read(("read_request",), request_id, network_class)
 
-    async def _read(self, sql: bytes, request_id: str, network_class: str) -> LockedRequest:
-        row, standing = None, None
+    async def _read(self, names: Sequence[str], request_id: str, network_class: str) -> LockedRequest:
+        which = {"request_id": request_id, "network_class": network_class}
+        row = None
         if is_request_id(request_id):
-            which = {"request_id": request_id, "network_class": network_class}
-            # Statements of their own: the one that waited for the lock does not see what was committed meanwhile.
-            row, standing = await read_rows(self._tx, (sql, native("read_standing")), which)
-        return request_of(row, standing, request_id, network_class)
+            row = await last_row(self._tx, [native(name) for name in names], which)
+        if row is None:
+            raise NotFound(unknown_request(request_id, network_class))
+        return request_of(row)
 
     async def set_request_state(
         self, request: LockedRequest, state: RequestState, *, frontier: Sequence[str] | None = None
