@@ -7,6 +7,7 @@ the drain that knows how to wait, and no background task decides when to try aga
 from __future__ import annotations
 
 import asyncio
+import select
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
@@ -83,11 +84,12 @@ class ConnectionPool:
 
 
 def server_is_there(connection: psycopg.AsyncConnection[Any]) -> bool:
-    """Whether the server has not hung up, as far as the socket tells without asking."""
+    """Whether the server has not hung up, as far as the socket tells without asking.
+
+    Nobody is spoken to on an idle connection: whatever can be read there is a farewell, or the end of the stream.
+    """
     if connection.closed:
         return False
-    try:
-        connection.pgconn.consume_input()
-    except psycopg.OperationalError:
-        return False
-    return True
+    waiting = select.poll()
+    waiting.register(connection.pgconn.socket, select.POLLIN)
+    return not waiting.poll(0)
