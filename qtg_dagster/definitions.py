@@ -14,6 +14,7 @@ from qtg_dagster.jobs.breakers import breaker_jobs
 from qtg_dagster.jobs.core import resume_core
 from qtg_dagster.jobs.decisions import decision_jobs
 from qtg_dagster.jobs.drains import drain_jobs
+from qtg_dagster.jobs.limits import limit_jobs
 from qtg_dagster.jobs.movements import movement_jobs
 from qtg_dagster.jobs.upkeep import reap_evm_nonces
 from qtg_dagster.settings import Settings, load_settings
@@ -33,6 +34,7 @@ def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definiti
             *movement_jobs,
             *decision_jobs,
             *breaker_jobs,
+            *limit_jobs,
             executor_health,
             balance_snapshots,
             reap_evm_nonces,

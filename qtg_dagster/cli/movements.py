@@ -62,13 +62,13 @@ def create(
 @click.option("--by", "actor", required=True, help="who approves")
 @click.option("--reason", default="")
 def approve(request_id: str, actor: str, reason: str) -> None:
-    """Approve a movement; its first nodes start at once."""
+    """Approve a movement; with the last approval it needs, its first nodes start at once."""
 
     async def work(engine: Engine) -> None:
         from qtg_dagster.engine.requests import approve_movement
 
-        await approve_movement(engine, request_id, actor=actor, reason=reason)
-        click.echo(f"approved {request_id}")
+        approval = await approve_movement(engine, request_id, actor=actor, reason=reason)
+        click.echo(f"{request_id} {approval}")
 
     run(work)
 
@@ -233,6 +233,7 @@ def show(request_id: str, journal: bool) -> None:
                 click.echo(f"  {'':20} {node.error_code}: {node.error_message}")
             if node.node_key in held:
                 click.echo(f"  {'':20} held back by {held[node.node_key]}: see `qtg breaker list`")
+        click.echo(f"  approvals {found.approvals}; plan {found.compiled_plan_hash}")
         click.echo(f"  possible now: {', '.join(map(str, allowed)) or 'nothing'}")
         for step in steps:
             moved = f"{step.from_state} -> {step.to_state}" if step.to_state else ""

@@ -62,6 +62,27 @@ class RiskControls(Frozen):
     )
 
 
+class ApprovalPolicy(Frozen):
+    """Whose word a movement needs before it starts. Inside the approval digest, outside the plan hashes."""
+
+    required: int = Field(default=1, ge=1, le=20, description="how many different people must approve")
+    approvers: tuple[str, ...] = Field(default=(), description="who may approve; empty = anybody")
+    self_approval: bool = Field(default=False, description="whether who asked for the movement may be one of them")
+
+    @model_validator(mode="after")
+    def _can_be_met(self) -> Self:
+        people = {name.strip().casefold() for name in self.approvers}
+        if "" in people or len(people) != len(self.approvers):
+            raise PlanInvalid("approval.approvers", "a name is empty or stands twice", "Name every person once.")
+        if self.approvers and len(people) < self.required:
+            raise PlanInvalid(
+                "approval.required",
+                f"{self.required} approvals of {len(people)} approvers can never be had",
+                "Name more approvers or require fewer.",
+            )
+        return self
+
+
 class TimeoutPolicy(Frozen):
     """How long a node may take before people are told. Outside the plan hashes, inside the approval digest."""
 
@@ -133,6 +154,7 @@ class Plan(Frozen):
     description: str = ""
     parameters: tuple[ParameterSpec, ...] = ()
     risk_controls: RiskControls = RiskControls()
+    approval: ApprovalPolicy = ApprovalPolicy()
     nodes: tuple[PlanNode, ...] = Field(min_length=1, max_length=200)
     edges: tuple[PlanEdge, ...] = ()
 
@@ -192,8 +214,9 @@ class Plan(Frozen):
 
     @cached_property
     def whole_text(self) -> str:
-        """Canonical JSON of all of it."""
-        return canonical_json(self.model_dump(mode="json"))
+        """Canonical JSON of all of it. What is as it was before it could be said is not said: digests stay valid."""
+        unsaid = {"approval"} if self.approval == ApprovalPolicy() else None
+        return canonical_json(self.model_dump(mode="json", exclude=unsaid))
 
     @cached_property
     def risk_document(self) -> dict[str, Any]:

@@ -79,6 +79,7 @@ class LockedRequest:
     node_states: dict[str, NodeState]
     #: node key -> (attempt, outcome so far) of attempts that are not proven to have had no effect
     open_attempts: dict[str, list[tuple[int, str]]]
+    approved_by: tuple[str, ...]  # who has approved so far, in order
     down: tuple[str, ...]  # executors and signers among its bindings whose last known health is `down`
 
 
@@ -106,6 +107,24 @@ class Decision:
     frontier: Sequence[str] | None = None
     approval: str | None = None  # `approved` or `rejected`, recorded with exactly what was decided on
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """How far a movement's approval has come."""
+
+    approved_by: tuple[str, ...]
+    required: int
+
+    @property
+    def complete(self) -> bool:
+        return len(self.approved_by) >= self.required
+
+    def __str__(self) -> str:
+        """For people: who has approved, and how many are missing."""
+        so_far = f"approved by {', '.join(self.approved_by)}"
+        missing = self.required - len(self.approved_by)
+        return so_far if self.complete else f"{so_far}; {missing} more of {self.required} must approve"
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,8 +64,10 @@ def build_execution_context(work: Work, *, attempt_no: int) -> ExecutionContext:
     )
 
 
-def check_limits(work: Work, config: dict[str, Any], inventory: Inventory) -> None:
+def check_limits(work: Work, config: dict[str, Any], inventory: Inventory) -> Amount | None:
     """Raise `RiskControlViolated` when a node, with its references resolved, would leave the template's limits.
+
+    Gives the amount that it moves, if it moves one.
 
     Checked again here because `$ref` values are known only now: what an earlier node reported must not carry an
     amount or a destination past the limits. An amount without an asset cannot be judged and is refused too, with
@@ -73,12 +75,14 @@ def check_limits(work: Work, config: dict[str, Any], inventory: Inventory) -> No
     """
     controls = work.plan.risk_controls
     where = f"nodes.{work.node.node_key}.config"
+    amount = None
     if "amount" in config and work.node.has_side_effect:
         asset = inventory.asset(str(config.get("asset", "")), field=f"{where}.asset")
         amount = Amount.parse(asset, str(config["amount"]), field=f"{where}.amount")
         check_amount(controls, amount, field=f"{where}.amount")
     if "destination" in config:
         check_destination(controls, str(config["destination"]), field=f"{where}.destination")
+    return amount
 
 
 def build_sign_request(context: ExecutionContext, prepared: PreparedAction) -> SignRequest:

@@ -107,8 +107,12 @@ async def _start(engine: Engine, work: Work) -> None:
     except QtgError as error:
         await engine.outcomes.record(work, _refused_or_deferred(work, error))
     else:
-        if not await engine.intents.record(work, intent):
-            await engine.store.record_intent(work, intent)
+        try:
+            if not await engine.intents.record(work, intent):
+                await engine.store.record_intent(work, intent)
+        except RiskControlViolated as over:  # others were faster: nothing of it was sent
+            await engine.outcomes.record(work, _refused_or_deferred(work, over))
+            return
         await _submit(engine, work, executor, context, intent.prepared)
 
 
@@ -117,7 +121,9 @@ async def _make_ready(engine: Engine, work: Work) -> tuple[ExecutionContext, Int
     check_drift(work)
     attempt_no = work.attempt_no + 1
     context = build_execution_context(work, attempt_no=attempt_no)
-    check_limits(work, context.node_config, engine.inventory)
+    amount = check_limits(work, context.node_config, engine.inventory)
+    if amount is not None:
+        await engine.velocity.check(amount, field=f"nodes.{work.node.node_key}.config.amount")
     try:
         executor = engine.executors.resolve(str(work.node.executor_key))
     except NotFound as missing:

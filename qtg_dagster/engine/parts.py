@@ -11,6 +11,7 @@ from qtg_dagster.domain.progress import Advance
 from qtg_dagster.domain.work import Intent, Move
 from qtg_dagster.engine.persist import RETRY_DELAYS, Recorder
 from qtg_dagster.engine.ports import Store
+from qtg_dagster.engine.velocity import VelocityWatch
 from qtg_dagster.executors.contract import Executor, UsesSession
 from qtg_dagster.executors.registry import ExecutorRegistry, SignerRegistry
 from qtg_dagster.inventory import Inventory
@@ -34,12 +35,14 @@ class Engine:
     clock: Clock = field(default_factory=SystemClock)
     intents: Recorder[Intent, bool] = field(init=False)
     outcomes: Recorder[Move, Advance] = field(init=False)
+    velocity: VelocityWatch = field(init=False)
 
     def __post_init__(self) -> None:
         # An intent is not tried again: its node is, by whoever claims it next.
         object.__setattr__(self, "intents", Recorder(self.store.record_intents, self.store.is_transient))
         outcomes = Recorder(self.store.record_moves, self.store.is_transient, RETRY_DELAYS)
         object.__setattr__(self, "outcomes", outcomes)
+        object.__setattr__(self, "velocity", VelocityWatch(self.store, self.settings.network_class))
 
     @property
     def database(self) -> Database:

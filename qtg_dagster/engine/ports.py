@@ -27,6 +27,7 @@ from qtg_dagster.domain.requests import (
     StoredPlan,
 )
 from qtg_dagster.domain.states import NodeState, RequestState
+from qtg_dagster.domain.velocity import VelocityLimit
 from qtg_dagster.domain.work import Claim, Intent, Move, RecoveryArm, Work
 from qtg_dagster.domain.workers import Backlog, Claimant, RunnerIdentity
 
@@ -109,6 +110,7 @@ class Works(Protocol):
         """READY -> SUBMITTING of nodes of different movements, durable when this returns; says of each whether it was.
 
         Waits for nobody: one whose movement is held at this moment is not written, and nor is one that is not ours.
+        Raises `RiskControlViolated`, with none written, when one of them would leave a velocity limit.
         """
         ...
 
@@ -239,6 +241,10 @@ class Store(Claims, Works, Pending, Protocol):
 
     def deciding(self, transaction: Transaction | None = None) -> AbstractAsyncContextManager[Decisions]:
         """The caller's own transaction, which stays the caller's to commit; or one that commits with the block."""
+        ...
+
+    async def velocity_limits(self, network_class: str) -> list[VelocityLimit]:
+        """The limits that stand, each with what of it is used up today."""
         ...
 
     @property

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from qtg_dagster.domain.actions import Action
+from qtg_dagster.domain.approvals import approvals_missing, approver_objection
 from qtg_dagster.domain.errors import Conflict, InvalidInput, PlanDrift
 from qtg_dagster.domain.journal import StepKind
 from qtg_dagster.domain.plans import Plan, movement_hashes
 from qtg_dagster.domain.progress import advance_after_completion
-from qtg_dagster.domain.requests import UNSEEN, Decision, LockedRequest, NodeMove, StoredPlan
+from qtg_dagster.domain.requests import UNSEEN, Approval, Decision, LockedRequest, NodeMove, StoredPlan
 from qtg_dagster.domain.states import (
     REQUEST_MOVES,
     NodeState,
@@ -93,52 +96,77 @@ async def _standing(engine: Engine, tx: Decisions, order: MovementOrder) -> Move
 
 async def approve_movement(
     engine: Engine, request_id: str, *, actor: str, reason: str = "", transaction: Transaction | None = None
-) -> None:
-    """Approve a movement: its first nodes become READY in the same commit.
+) -> Approval:
+    """Approve a movement; with the last approval that its template asks for, its first nodes become READY.
 
-    Raises `NotFound`; `Conflict` when it is not waiting for approval or an executor or signer it needs is down;
-    `ApprovalExpired` after its window; `PlanDrift` when its plan is not the one that was compiled.
+    Raises `NotFound`; `Conflict` when it is not waiting for approval, when this actor's word does not count, or when an
+    executor or signer it needs is down; `ApprovalExpired` after its window; `PlanDrift` when its plan is not the one
+    that was compiled.
     """
-    if transaction is None and await _approve_pending(engine, request_id, actor, reason):
-        return
+    if transaction is None:
+        approval = await _approve_pending(engine, request_id, actor, reason)
+        if approval is not None:
+            return approval
     async with engine.store.deciding(transaction) as tx:
         request = await lock_for(engine, tx, request_id, Action.APPROVE)
-        decision = _approval(request, actor, reason)
-        if decision.state is not RequestState.APPROVED:
+        approval, decision = _approval(request, actor, reason)
+        if decision.state not in (None, RequestState.APPROVED):
             await tx.set_request_state(request, RequestState.APPROVED)
             request = await tx.lock_request(request_id, request.network_class)
         fault_point(FaultPoint.APPROVE)
         await tx.decide(request, decision)
+    return approval
 
 
-async def _approve_pending(engine: Engine, request_id: str, actor: str, reason: str) -> bool:
-    """Approve without holding the movement meanwhile; False, and nothing written, when it takes the long way."""
+async def _approve_pending(engine: Engine, request_id: str, actor: str, reason: str) -> Approval | None:
+    """Approve without holding the movement meanwhile; None, and nothing written, when it takes the long way."""
     request = await engine.store.read_request(request_id, engine.settings.network_class)
     check_permitted(standing_of(engine, request), request, Action.APPROVE)
-    decision = _approval(request, actor, reason)
-    if decision.state is not RequestState.APPROVED:
-        return False
+    approval, decision = _approval(request, actor, reason)
+    alone = request.stored.plan.approval.required == 1  # else the others' words count too, and may come meanwhile
+    if not alone or decision.state is not RequestState.APPROVED:
+        return None
     fault_point(FaultPoint.APPROVE)
-    return await engine.store.decide_pending(request, decision)
+    return approval if await engine.store.decide_pending(request, decision) else None
 
 
-def _approval(request: LockedRequest, actor: str, reason: str) -> Decision:
-    """The approval of a movement and what begins with it; raises `PlanDrift`, and `Conflict` for what is down."""
+def _approval(request: LockedRequest, actor: str, reason: str) -> tuple[Approval, Decision]:
+    """One person's approval, and what begins with it when it is the last one.
+
+    Raises `PlanDrift`, and `Conflict` for a word that does not count and for what is down.
+    """
     _check_unchanged(request)
+    policy = request.stored.plan.approval
+    objection = approver_objection(
+        policy, requested_by=request.requested_by, approved_by=request.approved_by, actor=actor
+    )
+    if objection:
+        raise Conflict(f"movement {request.request_id}: {objection}")
     if request.down:
         raise Conflict(f"cannot approve while {', '.join(request.down)} is down; approve again when it is reachable")
-    found = advance_after_completion(request.stored.plan, request.node_states)
-    facts = {"after": "approval"}
-    return Decision(
+    approval = Approval((*request.approved_by, actor), policy.required)
+    decision = Decision(
         actor=actor,
         action="approve",
-        details={"approval_digest": request.approval_digest, "compiled_plan_hash": request.compiled_plan_hash},
+        details={
+            "approval_digest": request.approval_digest,
+            "compiled_plan_hash": request.compiled_plan_hash,
+            "approvals": f"{len(approval.approved_by)} of {policy.required}",
+        },
         approval="approved",
         reason=reason,
+    )
+    if approvals_missing(policy, approval.approved_by):
+        return approval, decision
+    found = advance_after_completion(request.stored.plan, request.node_states)
+    facts = {"after": "approval"}
+    begun = replace(
+        decision,
         state=found.request_state or RequestState.APPROVED,
         frontier=found.ready,
         moves=[NodeMove(key, NodeState.READY, StepKind.READIED, facts, actor) for key in found.ready],
     )
+    return approval, begun
 
 
 async def reject_movement(

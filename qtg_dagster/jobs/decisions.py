@@ -74,11 +74,16 @@ class ManualStep(dg.Config):
     provider_refs: dict[str, str] = Field(default={}, description="values that later nodes refer to")
 
 
-@dg.op(name="approve", out=dg.Out(dg.Nothing), description="Approve a movement: its first nodes become READY.")
+@dg.op(
+    name="approve",
+    out=dg.Out(dg.Nothing),
+    description="Approve a movement: with the last approval it needs, its first nodes become READY.",
+)
 async def approve_one(context: dg.OpExecutionContext, config: Decision, platform: PlatformResource) -> None:
     with shown_in_the_ui():
         async with platform.open() as parts:
-            await approve(parts.engine, config.request_id, actor=config.actor, reason=config.reason)
+            approval = await approve(parts.engine, config.request_id, actor=config.actor, reason=config.reason)
+            context.log.info(str(approval))
             await show_movement(context, parts, config.request_id)
 
 
@@ -163,6 +168,7 @@ async def show_movement(context: dg.OpExecutionContext, parts: Platform, request
         {
             "request id": movement.request_id,
             "request state": movement.request_state.value,
+            "approvals": movement.approvals,
             "possible now": ", ".join(map(str, allowed)) or "nothing",
             "intent": dg.MetadataValue.json(movement.intent),
             "compiled plan hash": movement.compiled_plan_hash,

@@ -47,6 +47,8 @@ _NONCE_IN_THE_WAY = text("""
             WHERE j.chain = v.chain AND j.sender = v.sender AND j.nonce = v.nonce))
     LIMIT 1
 """)
+# For this transaction: a velocity limit counts what it adopts, and refuses none of it.
+_LEFT_ALREADY = text("SELECT set_config('qtg.adopting', 'yes', true)")
 _BEGIN = text("""
     WITH moved AS (
         UPDATE qtg.movement_request_nodes
@@ -141,5 +143,6 @@ class Adoptions(InTransaction):
             "payload_hash": adoption.prepared.payload_hash,
             "ledger": adoption.ledger,
         }
+        await self._tx.execute(_LEFT_ALREADY)
         await self._tx.execute(_BEGIN, {**bound, **intent})
         await self._tx.execute(_ADOPT, {**bound, "refs": as_json(dict(adoption.refs))})

@@ -47,6 +47,7 @@ def request_of(row: Mapping[str, Any]) -> LockedRequest:
         stored=stored_plan(row),
         node_states={key: NodeState(state) for key, state in row["node_states"].items()},
         open_attempts=open_attempts,
+        approved_by=tuple(row["approved_by"] or ()),
         down=tuple(row["down"] or ()),
     )
 

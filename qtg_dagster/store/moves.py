@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+
+import psycopg
 
 from qtg_dagster.domain.actions import Standing, allowed_actions
 from qtg_dagster.domain.canonical import digest
-from qtg_dagster.domain.errors import StaleClaim
+from qtg_dagster.domain.errors import RiskControlViolated, StaleClaim
 from qtg_dagster.domain.journal import CallbackEvent
 from qtg_dagster.domain.progress import Advance
 from qtg_dagster.domain.redaction import redact
 from qtg_dagster.domain.states import FINAL_REQUEST_STATES, NodeState, RequestState, check_node_move
+from qtg_dagster.domain.velocity import OVER_THE_LIMIT
 from qtg_dagster.domain.work import NOTHING_FOLLOWS, Claim, Intent, Move, Work, consequences, is_consequential
 from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.database import OnDatabase
@@ -29,23 +33,26 @@ class Moves(OnDatabase):
         """Commit READY -> SUBMITTING of nodes of different movements together; says of each whether it was.
 
         Waits for nobody: what was not written may not be ours any more, or its movement is held by somebody at this
-        moment; `record_intent` tells which.
+        moment; `record_intent` tells which. Raises `RiskControlViolated`, and has written none, when one of them would
+        leave a velocity limit.
         """
         async with self._database.connection() as connection:
             fault_point(FaultPoint.PREPARE_COMMIT)
-            found = await _write_intents(connection, intents)
+            with _limits_kept():
+                found = await _write_intents(connection, intents)
         return [found[work.claim.node_id]["moved"] for work, _ in intents]
 
     async def record_intent(self, work: Work, intent: Intent) -> None:
         """Commit READY -> SUBMITTING of this node alone, once nobody else holds its movement.
 
-        Raises `StaleClaim` when the node or its nonce is no longer ours.
+        Raises `StaleClaim` when the node or its nonce is no longer ours, `RiskControlViolated` over a velocity limit.
         """
         claim, nonce = work.claim, intent.prepared.nonce_reservation
         async with self._database.connection() as connection, connection.transaction():
             await connection.execute(native("lock_movements"), {"request_ids": [claim.request_id]})
             fault_point(FaultPoint.PREPARE_COMMIT)
-            found = (await _write_intents(connection, [(work, intent)]))[claim.node_id]
+            with _limits_kept():
+                found = (await _write_intents(connection, [(work, intent)]))[claim.node_id]
         if nonce is not None and not found["nonce_held"]:
             raise StaleClaim(f"nonce {nonce.nonce} of {nonce.sender} is no longer reserved for node {claim.node_id}")
         if found["stopped"]:
@@ -79,6 +86,19 @@ class Moves(OnDatabase):
             advance if work.claim.node_id in moved else _stale(work, move)
             for (work, move), advance in zip(moves, found, strict=True)
         ]
+
+
+@contextmanager
+def _limits_kept() -> Iterator[None]:
+    try:
+        yield
+    except psycopg.Error as error:
+        if error.sqlstate != OVER_THE_LIMIT:
+            raise
+        problem = error.diag.message_primary or "the limit is used up"
+        raise RiskControlViolated(
+            "velocity_limit", problem, "Wait for the next day (UTC), or have the limit raised."
+        ) from error
 
 
 async def _write_intents(connection: Connection, intents: Sequence[tuple[Work, Intent]]) -> dict[str, dict[str, Any]]:

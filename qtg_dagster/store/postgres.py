@@ -15,6 +15,7 @@ from qtg_dagster.store.heartbeats import Heartbeats
 from qtg_dagster.store.moves import Moves
 from qtg_dagster.store.pending import Pending
 from qtg_dagster.store.runners import Runners
+from qtg_dagster.store.velocity import Velocity
 from qtg_dagster.store.work import WorkOrders
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _PASSING = ("08", "53", "57P", "40001", "40P01")
 
 
-class PostgresStore(Claims, WorkOrders, Moves, Pending, Runners, Backlogs, Heartbeats):
+class PostgresStore(Claims, WorkOrders, Moves, Pending, Velocity, Runners, Backlogs, Heartbeats):
     """What `engine.ports.Store` asks for, in a migrated database."""
 
     @property

@@ -77,6 +77,7 @@ class PlanVersions(InTransaction):
             "graph_hash": graph_hash(plan),
             "parameters": document["parameters"],
             "risk_controls": document["risk_controls"],
+            "approval": document["approval"],
         }
         version_id = (await self._tx.execute(header.values(values))).scalar_one()
         which = {"plan_version_id": version_id}

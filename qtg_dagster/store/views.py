@@ -15,7 +15,9 @@ from qtg_dagster.store.database import Transaction
 _MOVEMENTS = text("""
     SELECT r.id::text AS request_id, r.request_state, t.template_key, v.version AS template_version, r.intent,
            r.compiled_plan_hash, r.requested_by, r.reason, r.current_frontier, r.created_at, r.approved_at,
-           r.finished_at, r.expires_at,
+           r.finished_at, r.expires_at, coalesce((v.approval ->> 'required')::integer, 1) AS approvals_required,
+           coalesce((SELECT array_agg(a.actor ORDER BY a.decided_at) FROM qtg.movement_approvals a
+                     WHERE a.request_id = r.id AND a.decision = 'approved'), '{}') AS approved_by,
            (SELECT jsonb_agg(jsonb_build_object(
                 'node_key', n.node_key, 'node_kind', n.node_kind, 'node_state', n.node_state,
                 'attempt_no', n.attempt_no, 'provider_refs', n.provider_refs, 'error_code', n.error_code,
@@ -78,8 +80,16 @@ class MovementView:
     approved_at: datetime | None
     finished_at: datetime | None
     expires_at: datetime | None
+    approvals_required: int
+    approved_by: tuple[str, ...]
     nodes: tuple[NodeView, ...]
     edges: tuple[tuple[str, str], ...]
+
+    @property
+    def approvals(self) -> str:
+        """For people: how many approvals there are of how many, and whose."""
+        names = f": {', '.join(self.approved_by)}" if self.approved_by else ""
+        return f"{len(self.approved_by)} of {self.approvals_required}{names}"
 
     def node(self, node_key: str) -> NodeView:
         return next(node for node in self.nodes if node.node_key == node_key)
@@ -138,6 +148,7 @@ def _movement(row: Any) -> MovementView:
     nodes = tuple(_node(node) for node in values.pop("nodes"))
     edges = tuple((edge[0], edge[1]) for edge in values.pop("edges"))
     values["request_state"] = RequestState(values["request_state"])
+    values["approved_by"] = tuple(values["approved_by"])
     values["current_frontier"] = tuple(values["current_frontier"])
     return MovementView(nodes=nodes, edges=edges, **values)
 

@@ -30,6 +30,7 @@ from qtg_dagster.domain.states import (
     check_node_move,
     check_request_move,
 )
+from qtg_dagster.domain.velocity import VelocityLimit
 from qtg_dagster.domain.work import Claim, Intent, Move, RecoveryArm, Sibling, Work, consequences
 from qtg_dagster.domain.workers import Backlog, Claimant, RunnerIdentity
 from tests.engine.memory_decisions import MemoryDecisions, all_or_nothing
@@ -349,6 +350,9 @@ class MemoryStore:
             },
             prepared=attempt.prepared if attempt else None,
         )
+
+    async def velocity_limits(self, network_class: str) -> list[VelocityLimit]:  # noqa: ARG002 - the port's
+        return []  # the database keeps them, and nothing else could
 
     async def record_intents(self, intents: Sequence[tuple[Work, Intent]]) -> list[bool]:
         written = []

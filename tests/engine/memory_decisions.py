@@ -132,6 +132,11 @@ class MemoryDecisions:
             stored=request.stored,
             node_states=self._store.states(request_id),
             open_attempts=self._open_attempts(request_id),
+            approved_by=tuple(
+                deed.actor
+                for deed in self._store.deeds
+                if deed.request_id == request_id and deed.approval == "approved"
+            ),
             down=(),
         )
 

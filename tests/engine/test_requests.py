@@ -231,7 +231,7 @@ async def test_of_two_approvals_at_once_one_stands(desk: Desk) -> None:
         *(approve_movement(desk.engine, request_id, actor=who) for who in ("grace", "heidi", "grace")),
         return_exceptions=True,
     )
-    assert sorted(type(item).__name__ for item in done) == ["Conflict", "Conflict", "NoneType"]
+    assert sorted(type(item).__name__ for item in done) == ["Approval", "Conflict", "Conflict"]
     found = await counts(desk)
     assert (found["movement_approvals"], found["movement_node_steps"]) == (1, 1)
 

@@ -28,6 +28,7 @@ def test_every_name_is_known() -> None:
         "approve_movement",
         "balance_snapshots",
         "cancel_movement",
+        "clear_velocity_limit",
         "close_breaker",
         "complete_manual_step",
         "create_movement",
@@ -43,6 +44,7 @@ def test_every_name_is_known() -> None:
         "resume_core",
         "resume_movement",
         "retry_node",
+        "set_velocity_limit",
         "skip_manual_step",
     ]
     assert sorted(sensor.name for sensor in found.sensor_defs) == [

@@ -145,11 +145,13 @@ class Demo:
         deadline = time.monotonic() + HEALTH_ROUND_SECONDS
         while True:
             try:
-                return await approve_movement(self._platform.engine, request_id, actor=APPROVER)
+                await approve_movement(self._platform.engine, request_id, actor=APPROVER)
             except Conflict as refused:
                 if time.monotonic() > deadline:
                     raise
                 self._console.print(f"[yellow]{refused}[/]")
+            else:
+                return
             await asyncio.sleep(5)
 
     async def _read(self) -> list[MovementView]:

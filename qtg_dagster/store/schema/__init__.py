@@ -12,6 +12,7 @@ from qtg_dagster.store.schema import (
     plans,
     registries,
     triggers,
+    velocity,
     views,
 )
 from qtg_dagster.store.schema.base import SCHEMA, metadata
@@ -30,5 +31,6 @@ __all__ = [
     "plans",
     "registries",
     "triggers",
+    "velocity",
     "views",
 ]

@@ -28,6 +28,7 @@ movement_plan_versions = Table(
     words("graph_hash"),
     document("parameters", default="[]"),
     document("risk_controls"),
+    document("approval"),
     timestamp("created_at", now=True),
     timestamp("retired_at"),
     UniqueConstraint("template_id", "version"),

@@ -16,7 +16,7 @@ WHERE locktype = 'advisory' AND classid = {RUNNER_LOCK_CLASS} AND objsubid = 2 A
 PLAN_DOCUMENTS = """CREATE VIEW qtg.plan_documents AS
 SELECT v.id AS plan_version_id, jsonb_build_object(
     'template_key', t.template_key, 'title', v.title, 'description', v.description,
-    'parameters', v.parameters, 'risk_controls', v.risk_controls,
+    'parameters', v.parameters, 'risk_controls', v.risk_controls, 'approval', v.approval,
     'nodes', (SELECT jsonb_agg(jsonb_build_object(
                   'node_key', p.node_key, 'node_kind', p.node_kind, 'action_type', p.action_type,
                   'executor_key', p.executor_key, 'signer_role', p.signer_role,

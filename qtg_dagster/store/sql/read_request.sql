@@ -13,6 +13,8 @@ SELECT r.id::text AS request_id, r.network_class, r.request_state, r.intent, r.i
         JOIN qtg.movement_request_nodes n ON n.id = a.request_node_id
         WHERE n.request_id = r.id
           AND coalesce(a.outcome, '') NOT IN ('NOT_SENT', 'REJECTED', 'FAILED')) AS open_attempts,
+       (SELECT array_agg(p.actor ORDER BY p.decided_at)
+        FROM qtg.movement_approvals p WHERE p.request_id = r.id AND p.decision = 'approved') AS approved_by,
        (SELECT array_agg(entry.key ORDER BY entry.key)
         FROM (SELECT executor_key AS key, network_class, health_state FROM qtg.executor_registry
               UNION ALL
