@@ -88,13 +88,18 @@ class SignerPolicy(Frozen):
     max_fee_native: str = Field(default="0.05", description="largest gas cost of one transaction, native units")
 
 
-class LocalSignerEntry(Frozen):
+class SignerEntry(Frozen):
+    """What every kind of signer has."""
+
+    policy: SignerPolicy = SignerPolicy()
+
+
+class LocalSignerEntry(SignerEntry):
     """A key in an encrypted keystore file (Web3 secret storage v3)."""
 
     kind: Literal["local"] = "local"
     keystore: Path
     passphrase: SecretSource
-    policy: SignerPolicy = SignerPolicy()
 
 
 class Inventory(Frozen):
