@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from qtg_dagster.domain.balances import BalanceFetcher
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.executors.registry import ExecutorRegistry, SignerRegistry
-from qtg_dagster.executors.signers.local import build_signer
+from qtg_dagster.executors.signers.building import build_signer
 from qtg_dagster.inventory import Inventory
 from qtg_dagster.lanes import cex, evm
 from qtg_dagster.logs import configure_logs

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field, StringConstraints, ValidationError, field_validator, model_validator
+from pydantic import Discriminator, Field, StringConstraints, Tag, ValidationError, field_validator, model_validator
 
 from qtg_dagster.domain.amounts import Asset
 from qtg_dagster.domain.chains import ChainId, evm_address
@@ -15,6 +16,7 @@ from qtg_dagster.domain.plans import Frozen
 from qtg_dagster.secret import SecretSource
 
 Key = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
+_THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
 SignerKey = Annotated[str, StringConstraints(pattern=r"^signer(\.[a-z][a-z0-9_]*){2,}$")]
 
 
@@ -88,13 +90,47 @@ class SignerPolicy(Frozen):
     max_fee_native: str = Field(default="0.05", description="largest gas cost of one transaction, native units")
 
 
-class LocalSignerEntry(Frozen):
+class SignerEntry(Frozen):
+    """What every kind of signer has."""
+
+    policy: SignerPolicy = SignerPolicy()
+
+
+class LocalSignerEntry(SignerEntry):
     """A key in an encrypted keystore file (Web3 secret storage v3)."""
 
     kind: Literal["local"] = "local"
     keystore: Path
     passphrase: SecretSource
-    policy: SignerPolicy = SignerPolicy()
+
+
+class AwsKmsSignerEntry(SignerEntry):
+    """A key of AWS KMS: asymmetric, SIGN_VERIFY, ECC_SECG_P256K1. Credentials are found as AWS's own tools do."""
+
+    kind: Literal["aws-kms"]
+    key_id: str = Field(min_length=1, description="key id, ARN or alias/...")
+    region: str = Field(min_length=1)
+    profile: str | None = Field(default=None, description="a profile of AWS's configuration; null = the default chain")
+    endpoint_url: str | None = Field(default=None, description="null = the region's public endpoint")
+    timeout_seconds: float = Field(default=5, gt=0, le=30)
+
+    @field_validator("endpoint_url")
+    @classmethod
+    def _endpoint(cls, url: str | None) -> str | None:
+        parts = urlsplit(url) if url else None
+        if parts and not (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _THIS_MACHINE)):
+            raise ValueError("give an https endpoint, or http on this machine")
+        return url
+
+
+def _kind_of(entry: Any) -> str:
+    return str(entry.get("kind", "local") if isinstance(entry, dict) else getattr(entry, "kind", "local"))
+
+
+AnySignerEntry = Annotated[
+    Annotated[LocalSignerEntry, Tag("local")] | Annotated[AwsKmsSignerEntry, Tag("aws-kms")],
+    Discriminator(_kind_of, custom_error_type="signer_kind", custom_error_message="kind is none of local and aws-kms"),
+]
 
 
 class Inventory(Frozen):
@@ -104,7 +140,7 @@ class Inventory(Frozen):
     chains: dict[str, ChainEntry] = Field(default_factory=dict)
     venues: dict[Key, VenueEntry] = Field(default_factory=dict)
     accounts: dict[Key, AccountEntry] = Field(default_factory=dict)
-    signers: dict[SignerKey, LocalSignerEntry] = Field(default_factory=dict)
+    signers: dict[SignerKey, AnySignerEntry] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _references_hold(self) -> Self:

@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from qtg_dagster.inventory import LocalSignerEntry
+from qtg_dagster.inventory import AnySignerEntry
 from resources.settings import SettingsResource
 
 
@@ -11,6 +11,6 @@ class SignersResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     settings: SettingsResource
 
-    def entries(self) -> dict[str, LocalSignerEntry]:
+    def entries(self) -> dict[str, AnySignerEntry]:
         """Signer key -> signer. Override to use others."""
         return dict(self.settings.read().inventory.signers)

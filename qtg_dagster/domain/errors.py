@@ -11,11 +11,16 @@ QtgError
 ├── PlanDrift               what would run is not what was approved
 ├── ConfigRefResolutionError    a $ref names a value that no completed node has
 ├── SigningRefused          the signer will not sign this
+├── RemoteFault             a service of ours did not answer as the protocol says; raised where nothing was risked
+├── RequestRefused          a service of ours does not let a request in
 ├── StaleClaim              this process no longer owns the node it works on
 └── ConfigurationError      settings, inventory, database or registry are not fit to start
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 
 class QtgError(Exception):
@@ -69,6 +74,27 @@ class ConfigRefResolutionError(QtgError):
 
 class SigningRefused(QtgError):
     """A signer refuses: payload, intent and policy do not agree."""
+
+
+class RemoteFault(QtgError):
+    """A remote executor's or signer's answer was lost, or cannot be believed.
+
+    `code` says how, `evidence` what was seen; nothing of it is secret.
+    """
+
+    def __init__(self, code: str, message: str, evidence: Mapping[str, Any]) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.problem = message
+        self.evidence = dict(evidence)
+
+
+class RequestRefused(QtgError):
+    """A request that a service does not work on, by `code`; nothing was done."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class StaleClaim(QtgError):

@@ -7,75 +7,35 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qtg_dagster.domain.contract import HealthReport, HealthState, SignedPayload, SignRequest
 from qtg_dagster.domain.errors import ConfigurationError, SigningRefused
+from qtg_dagster.executors.signers.guarded import Agreed, GuardedSigner
 from qtg_dagster.executors.signers.journal import SignerJournal
-from qtg_dagster.executors.signers.policy import check_agreement, check_hashes, check_policy
-from qtg_dagster.executors.signers.reading import read_payload
 from qtg_dagster.inventory import Inventory, LocalSignerEntry
 
 if TYPE_CHECKING:
     from eth_account.signers.local import LocalAccount
 
 
-class LocalKeystoreSigner:
-    """Reads what it is asked to sign, compares it with intent and policy, remembers it, and only then signs."""
+class LocalKeystoreSigner(GuardedSigner):
+    """Holds its key itself; for the sandbox and for desks whose signer process runs on a machine of its own."""
 
     def __init__(self, key: str, entry: LocalSignerEntry, inventory: Inventory, journal: SignerJournal) -> None:
-        self._key = key
+        super().__init__(key, entry, inventory, journal)
         self._entry = entry
-        self._inventory = inventory
-        self._journal = journal
         self._account: LocalAccount | None = None
 
-    def __repr__(self) -> str:
-        return f"LocalKeystoreSigner({self._key})"
+    async def _sender(self) -> str:
+        return str((await self._open()).address).lower()
 
-    @property
-    def signer_key(self) -> str:
-        return self._key
+    async def _sign(self, agreed: Agreed) -> str:
+        signed = (await self._open()).sign_transaction(agreed.read.to_sign())
+        return "0x" + bytes(signed.raw_transaction).hex()
 
-    async def sign(self, request: SignRequest) -> SignedPayload:
-        """Sign; raises `SigningRefused` with the first thing that does not agree, and then has signed nothing."""
-        check_hashes(request)
-        read = read_payload(request.payload)
-        account = await self._open()
-        sender = str(account.address).lower()
-        check_agreement(read, request, self._key, sender, self._inventory)
-        check_policy(read, request.signing_intent, self._entry.policy, self._inventory)
-        await self._journal.record(
-            chain=read.chain,
-            sender=sender,
-            nonce=read.nonce,
-            request_node_id=request.request_node_id,
-            role=f"{request.signing_intent.action}#{read.attempt_no}",
-            effect_hash=read.effect_hash(sender),
-        )
-        signed = account.sign_transaction(read.to_sign())
-        return SignedPayload(
-            payload_hash=request.payload_hash,
-            signed_payload="0x" + bytes(signed.raw_transaction).hex(),
-            signer_key=self._key,
-            signer_address=sender,
-            provider_refs={"tx_hash": "0x" + bytes(signed.hash).hex()},
-        )
-
-    async def health(self) -> HealthReport | None:
-        """Whether keystore and passphrase are there and the accounts name the keystore's address."""
-        try:
-            address = await asyncio.to_thread(self._stated_address)
-            self._entry.passphrase.read(f"signers.{self._key}.passphrase")
-        except ConfigurationError as error:
-            return HealthReport(health_state=HealthState.DOWN, detail=str(error))
-        strangers = [
-            name
-            for name, account in self._inventory.accounts.items()
-            if account.signer == self._key and account.address != address
-        ]
-        if strangers:
-            detail = f"accounts {', '.join(strangers)} have another address than the keystore ({address})"
-            return HealthReport(health_state=HealthState.DOWN, detail=detail, signer_address=address)
-        return HealthReport(health_state=HealthState.HEALTHY, signer_address=address)
+    async def _observe(self) -> str:
+        """The address that the keystore states; that keystore and passphrase are there. Opens no key."""
+        address = await asyncio.to_thread(self._stated_address)
+        self._entry.passphrase.read(f"signers.{self._key}.passphrase")
+        return address
 
     def _stated_address(self) -> str:
         stated = str(self._keystore().get("address", "")).lower().removeprefix("0x")
@@ -114,5 +74,5 @@ class LocalKeystoreSigner:
 def build_signer(
     key: str, entry: LocalSignerEntry, inventory: Inventory, journal: SignerJournal
 ) -> LocalKeystoreSigner:
-    """The signer for an inventory entry; opens nothing yet."""
+    """The signer for such an inventory entry; opens nothing yet."""
     return LocalKeystoreSigner(key, entry, inventory, journal)

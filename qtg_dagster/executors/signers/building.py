@@ -1,0 +1,22 @@
+"""From a signer's entry in the inventory to the signer."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from qtg_dagster.executors.signers.aws_kms import AwsKmsSigner
+from qtg_dagster.executors.signers.guarded import GuardedSigner
+from qtg_dagster.executors.signers.journal import SignerJournal
+from qtg_dagster.executors.signers.local import LocalKeystoreSigner
+from qtg_dagster.inventory import AnySignerEntry, AwsKmsSignerEntry, Inventory, LocalSignerEntry
+
+
+def build_signer(key: str, entry: AnySignerEntry, inventory: Inventory, journal: SignerJournal) -> GuardedSigner:
+    """The signer for an inventory entry of any kind; opens and asks nothing yet."""
+    match entry:
+        case LocalSignerEntry():
+            return LocalKeystoreSigner(key, entry, inventory, journal)
+        case AwsKmsSignerEntry():
+            return AwsKmsSigner(key, entry, inventory, journal)
+        case _:
+            assert_never(entry)

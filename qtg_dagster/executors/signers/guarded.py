@@ -1,0 +1,107 @@
+"""What all signers share: the checks, their order, and that a signature is on record before it is made."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+from qtg_dagster.domain.contract import HealthReport, HealthState, SignedPayload, SignRequest
+from qtg_dagster.domain.errors import ConfigurationError, QtgError, SigningRefused
+from qtg_dagster.executors.signers.encoding import check_signed
+from qtg_dagster.executors.signers.journal import SignerJournal
+from qtg_dagster.executors.signers.policy import check_agreement, check_hashes, check_policy
+from qtg_dagster.executors.signers.reading import ReadTransaction, read_payload
+from qtg_dagster.inventory import Inventory, SignerEntry
+
+
+class SignerUnavailable(QtgError):
+    """The party that holds the key cannot be asked at the moment; asking again later is safe."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """A request that has passed every check and is on record: all that is left is the key operation."""
+
+    request: SignRequest
+    read: ReadTransaction
+    sender: str
+
+
+class GuardedSigner(ABC):
+    """Reads what it is asked to sign, compares it with intent and policy, remembers it, and only then uses its key.
+
+    A kind of signer brings three things: which address its key has, the key operation, and how its health is seen.
+    """
+
+    def __init__(self, key: str, entry: SignerEntry, inventory: Inventory, journal: SignerJournal) -> None:
+        self._key = key
+        self._policy = entry.policy
+        self._inventory = inventory
+        self._journal = journal
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._key})"
+
+    @property
+    def signer_key(self) -> str:
+        return self._key
+
+    @final
+    async def sign(self, request: SignRequest) -> SignedPayload:
+        """Sign; raises `SigningRefused` with the first thing that does not agree, and then has signed nothing.
+
+        What the key's holder answers is checked too: other bytes than the transaction asked for are refused.
+        """
+        check_hashes(request)
+        read = read_payload(request.payload)
+        sender = await self._sender()
+        check_agreement(read, request, self._key, sender, self._inventory)
+        check_policy(read, request.signing_intent, self._policy, self._inventory)
+        await self._journal.record(
+            chain=read.chain,
+            sender=sender,
+            nonce=read.nonce,
+            request_node_id=request.request_node_id,
+            role=f"{request.signing_intent.action}#{read.attempt_no}",
+            effect_hash=read.effect_hash(sender),
+        )
+        signed = await self._sign(Agreed(request, read, sender))
+        tx_hash = check_signed(signed, read, sender)
+        return SignedPayload(
+            payload_hash=request.payload_hash,
+            signed_payload=signed,
+            signer_key=self._key,
+            signer_address=sender,
+            provider_refs={"tx_hash": tx_hash},
+        )
+
+    @final
+    async def health(self) -> HealthReport | None:
+        """DOWN with the reason, or HEALTHY; with the address its key was seen to have, where it could be seen."""
+        try:
+            address = await self._observe()
+        except (ConfigurationError, SignerUnavailable, SigningRefused) as error:
+            return HealthReport(health_state=HealthState.DOWN, detail=str(error))
+        detail = self._strangers(address)
+        state = HealthState.DOWN if detail else HealthState.HEALTHY
+        return HealthReport(health_state=state, detail=detail, signer_address=address)
+
+    def _strangers(self, address: str) -> str:
+        ours = {name: account for name, account in self._inventory.accounts.items() if account.signer == self._key}
+        strangers = [name for name, account in ours.items() if account.address != address]
+        if not strangers:
+            return ""
+        return f"accounts {', '.join(strangers)} have another address than the signer's key ({address})"
+
+    @abstractmethod
+    async def _sender(self) -> str:
+        """The key's lower-case 0x address. Raises `ConfigurationError`, `SignerUnavailable` or `SigningRefused`."""
+
+    @abstractmethod
+    async def _sign(self, agreed: Agreed) -> str:
+        """The key operation: the signed transaction as 0x hex, whoever makes it. Raises as `_sender` does."""
+
+    @abstractmethod
+    async def _observe(self) -> str:
+        """The address as seen now, by a look that signs nothing. Raises as `_sender` does."""

@@ -1,0 +1,115 @@
+"""Every clause can be broken, by an executor that keeps all others; a right one keeps them all."""
+
+# ruff: noqa: ARG002 - the contract names what some executors do not read
+from __future__ import annotations
+
+import pytest
+
+from qtg_dagster.executors.conformance import CLAUSES, Clause, Declared, Knob, Verdict, verify_executor
+from qtg_dagster.executors.conformance.checks import CHECKS
+from tests.executors.conformance import wrong
+from tests.executors.conformance.memory import LIMITS, MemoryBench, RightExecutor
+from tests.executors.conformance.wrong import WRONG
+
+
+def test_every_clause_is_worded_checked_and_broken_by_somebody() -> None:
+    assert set(CLAUSES) == set(CHECKS) == set(Clause) == set(WRONG.values())
+
+
+def test_every_wrong_executor_is_tried() -> None:
+    found = {each for each in vars(wrong).values() if isinstance(each, type) and issubclass(each, RightExecutor)}
+    assert found - {RightExecutor} == set(WRONG)
+
+
+async def test_the_right_executor_keeps_every_clause() -> None:
+    report = await verify_executor("right", MemoryBench(), limits=LIMITS)
+    assert [finding for finding in report.findings if finding.verdict is not Verdict.PASSED] == []
+    assert len(report.findings) == len(Clause)
+    assert report.holds()
+
+
+@pytest.mark.parametrize(("executor", "clause"), WRONG.items(), ids=lambda each: getattr(each, "__name__", None))
+async def test_a_wrong_executor_breaks_its_clause_and_no_other(executor: type[RightExecutor], clause: Clause) -> None:
+    report = await verify_executor("wrong", MemoryBench(executor), limits=LIMITS)
+    not_passed = {finding.clause: finding for finding in report.findings if finding.verdict is not Verdict.PASSED}
+    assert set(not_passed) == {clause}, not_passed
+    assert not_passed[clause].verdict is Verdict.BROKEN
+    assert not report.holds(allow_unjudged=True)
+
+
+@pytest.mark.parametrize("knob", [knob for knob in Knob if knob is not Knob.FAIL])
+async def test_what_needs_a_missing_knob_is_not_judged_and_counts_against_it(knob: Knob) -> None:
+    bench = MemoryBench()
+    bench.knobs -= {knob}
+    report = await verify_executor("right", bench, limits=LIMITS)
+    unjudged = report.having(Verdict.NOT_JUDGED)
+    assert unjudged
+    assert all(str(knob) in finding.seen for finding in unjudged)
+    assert not report.having(Verdict.BROKEN)
+    assert not report.holds()
+    assert report.holds(allow_unjudged=True)
+
+
+async def test_without_canaries_secrecy_is_not_judged() -> None:
+    bench = MemoryBench()
+    bench.canaries = ()
+    report = await verify_executor("right", bench, limits=LIMITS, clauses=[Clause.EVIDENCE_NO_SECRETS])
+    assert [finding.verdict for finding in report.findings] == [Verdict.NOT_JUDGED]
+    assert not report.holds(allow_unjudged=True), "nothing was judged at all"
+
+
+@pytest.mark.parametrize(
+    ("executor", "declared", "clause"),
+    [
+        (wrong.SendsWhatIsAbsent, Declared(resends_signed_bytes=True), Clause.RECOVER_NO_EFFECT),
+        (wrong.AbsentIsFailed, Declared(negative_proof=True), Clause.RECOVER_ABSENCE),
+        (wrong.OddIsDone, Declared(done_when_on_record=True), Clause.LOOK_ODD_STATUS),
+        (wrong.HealthRaises, Declared(health_raises=True), Clause.HEALTH_TELLS_DOWN),
+        (wrong.PreparesAnew, Declared(varies=frozenset({"expires_at", "payload.id"})), Clause.PREPARE_REPEATABLE),
+    ],
+)
+async def test_what_is_declared_is_no_breach(executor: type[RightExecutor], declared: Declared, clause: Clause) -> None:
+    bench = MemoryBench(executor)
+    bench.declared = declared
+    report = await verify_executor("declared", bench, limits=LIMITS, clauses=[clause])
+    assert [finding.verdict for finding in report.findings] == [Verdict.PASSED], report
+
+
+@pytest.mark.parametrize(
+    ("executor", "declared", "clause"),
+    [
+        (wrong.AbsentIsDone, Declared(negative_proof=True), Clause.RECOVER_ABSENCE),
+        (wrong.OddIsFailed, Declared(done_when_on_record=True), Clause.LOOK_ODD_STATUS),
+        (wrong.AlwaysHealthy, Declared(health_raises=True), Clause.HEALTH_TELLS_DOWN),
+        (RightExecutor, Declared(acts=False), Clause.SUBMIT_ONCE),
+    ],
+)
+async def test_a_declaration_covers_no_more_than_it_says(
+    executor: type[RightExecutor], declared: Declared, clause: Clause
+) -> None:
+    bench = MemoryBench(executor)
+    bench.declared = declared
+    report = await verify_executor("declared", bench, limits=LIMITS, clauses=[clause])
+    assert [finding.verdict for finding in report.findings] == [Verdict.BROKEN], report
+
+
+async def test_an_executor_that_refuses_the_benchs_order_is_not_taken_for_right() -> None:
+    class Refuses(RightExecutor):
+        async def preflight(self, context: object) -> object:
+            return self.say(wrong.S.REJECTED, "NO")
+
+    report = await verify_executor("refuses", MemoryBench(Refuses), limits=LIMITS)  # type: ignore[arg-type]
+    assert Clause.SUBMIT_ONCE in {finding.clause for finding in report.having(Verdict.BROKEN)}
+
+
+async def test_an_executor_that_asks_for_a_session_is_given_one() -> None:
+    class Keeps(RightExecutor):
+        uses_session = True
+
+        async def submit(self, context: object, prepared: object, session: object = None) -> object:
+            assert session is not None
+            return await super().submit(context, prepared, session)  # type: ignore[arg-type]
+
+    report = await verify_executor("keeps", MemoryBench(Keeps), limits=LIMITS)  # type: ignore[arg-type]
+    assert [finding.clause for finding in report.having(Verdict.EXEMPT)] == [Clause.SESSION_NONE]
+    assert report.holds()
