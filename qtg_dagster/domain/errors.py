@@ -79,12 +79,13 @@ class SigningRefused(QtgError):
 class RemoteFault(QtgError):
     """A remote executor's or signer's answer was lost, or cannot be believed.
 
-    `code` says how, `evidence` what was seen; nothing of it is secret.
+    `code` says how, `evidence` what was seen; nothing of it is secret. `nothing_done` = proven to have had no effect.
     """
 
-    def __init__(self, code: str, message: str, evidence: Mapping[str, Any]) -> None:
+    def __init__(self, code: str, message: str, evidence: Mapping[str, Any], *, nothing_done: bool = False) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
+        self.nothing_done = nothing_done
         self.problem = message
         self.evidence = dict(evidence)
 
