@@ -69,6 +69,8 @@ async def open_platform(
             register_more(executors, inventory)
         journal = SignerJournal(database)
         for key, entry in inventory.signers.items():
-            signers.register(key, build_signer(key, entry, inventory, journal))
+            signer = build_signer(key, entry, inventory, journal)
+            stack.push_async_callback(signer.close)
+            signers.register(key, signer)
         engine = Engine(PostgresStore(database), settings, inventory, executors, signers)
         yield Platform(settings, engine, (*exchanges.balance_fetchers, *chains.balance_fetchers), nonces)

@@ -104,6 +104,13 @@ class LocalSignerEntry(SignerEntry):
     passphrase: SecretSource
 
 
+def _encrypted(url: str) -> str:
+    parts = urlsplit(url)
+    if not (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _THIS_MACHINE)):
+        raise ValueError("give an https address, or http on this machine")
+    return url
+
+
 class AwsKmsSignerEntry(SignerEntry):
     """A key of AWS KMS: asymmetric, SIGN_VERIFY, ECC_SECG_P256K1. Credentials are found as AWS's own tools do."""
 
@@ -117,10 +124,40 @@ class AwsKmsSignerEntry(SignerEntry):
     @field_validator("endpoint_url")
     @classmethod
     def _endpoint(cls, url: str | None) -> str | None:
-        parts = urlsplit(url) if url else None
-        if parts and not (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _THIS_MACHINE)):
-            raise ValueError("give an https endpoint, or http on this machine")
-        return url
+        return url and _encrypted(url)
+
+
+class ServiceSignerEntry(SignerEntry):
+    """A key behind a service; `address` is the key's, and what the service signs is checked against it."""
+
+    url: str = Field(description="https, or http on this machine; no user, query or fragment")
+    address: str
+    ca_file: Path | None = Field(default=None, description="PEM certificates to trust; null = the system's")
+    timeout_seconds: float = Field(default=10, gt=0, le=60, description="for the whole of an answer")
+
+    @field_validator("url")
+    @classmethod
+    def _url(cls, url: str) -> str:
+        return _encrypted(url)
+
+    @field_validator("address")
+    @classmethod
+    def _address(cls, address: str) -> str:
+        return evm_address(address)
+
+
+class RemoteSignerEntry(ServiceSignerEntry):
+    """A signing service that speaks QTG's documents; `secret` signs requests and answers."""
+
+    kind: Literal["remote"]
+    secret: SecretSource
+
+
+class Web3SignerEntry(ServiceSignerEntry):
+    """A Web3Signer in its eth1 mode, started for one chain; it knows its clients by their TLS certificates."""
+
+    kind: Literal["web3signer"]
+    client_certificate: Path | None = Field(default=None, description="PEM certificate and key to show to it")
 
 
 def _kind_of(entry: Any) -> str:
@@ -128,8 +165,15 @@ def _kind_of(entry: Any) -> str:
 
 
 AnySignerEntry = Annotated[
-    Annotated[LocalSignerEntry, Tag("local")] | Annotated[AwsKmsSignerEntry, Tag("aws-kms")],
-    Discriminator(_kind_of, custom_error_type="signer_kind", custom_error_message="kind is none of local and aws-kms"),
+    Annotated[LocalSignerEntry, Tag("local")]
+    | Annotated[AwsKmsSignerEntry, Tag("aws-kms")]
+    | Annotated[RemoteSignerEntry, Tag("remote")]
+    | Annotated[Web3SignerEntry, Tag("web3signer")],
+    Discriminator(
+        _kind_of,
+        custom_error_type="signer_kind",
+        custom_error_message="kind is none of local, aws-kms, remote and web3signer",
+    ),
 ]
 
 
@@ -158,7 +202,13 @@ class Inventory(Frozen):
             self._known(f"accounts.{account_key}.chain", account.chain, self.chains)
             if account.signer is not None:
                 self._known(f"accounts.{account_key}.signer", account.signer, self.signers)
+                self._same_address(account_key, account, self.signers[account.signer])
         return self
+
+    @staticmethod
+    def _same_address(account_key: str, account: AccountEntry, signer: AnySignerEntry) -> None:
+        if isinstance(signer, ServiceSignerEntry) and signer.address != account.address:
+            raise ValueError(f"accounts.{account_key}.address: its signer {account.signer} is for {signer.address}")
 
     @staticmethod
     def _known(field: str, key: str, table: Mapping[str, object]) -> None:

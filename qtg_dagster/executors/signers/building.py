@@ -8,7 +8,16 @@ from qtg_dagster.executors.signers.aws_kms import AwsKmsSigner
 from qtg_dagster.executors.signers.guarded import GuardedSigner
 from qtg_dagster.executors.signers.journal import SignerJournal
 from qtg_dagster.executors.signers.local import LocalKeystoreSigner
-from qtg_dagster.inventory import AnySignerEntry, AwsKmsSignerEntry, Inventory, LocalSignerEntry
+from qtg_dagster.executors.signers.remote import RemoteSigner
+from qtg_dagster.executors.signers.web3signer import Web3Signer
+from qtg_dagster.inventory import (
+    AnySignerEntry,
+    AwsKmsSignerEntry,
+    Inventory,
+    LocalSignerEntry,
+    RemoteSignerEntry,
+    Web3SignerEntry,
+)
 
 
 def build_signer(key: str, entry: AnySignerEntry, inventory: Inventory, journal: SignerJournal) -> GuardedSigner:
@@ -18,5 +27,9 @@ def build_signer(key: str, entry: AnySignerEntry, inventory: Inventory, journal:
             return LocalKeystoreSigner(key, entry, inventory, journal)
         case AwsKmsSignerEntry():
             return AwsKmsSigner(key, entry, inventory, journal)
+        case RemoteSignerEntry():
+            return RemoteSigner(key, entry, inventory, journal)
+        case Web3SignerEntry():
+            return Web3Signer(key, entry, inventory, journal)
         case _:
             assert_never(entry)

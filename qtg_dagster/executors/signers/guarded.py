@@ -87,6 +87,9 @@ class GuardedSigner(ABC):
         state = HealthState.DOWN if detail else HealthState.HEALTHY
         return HealthReport(health_state=state, detail=detail, signer_address=address)
 
+    async def close(self) -> None:  # noqa: B027 - most kinds hold nothing open
+        """Close what is open."""
+
     def _strangers(self, address: str) -> str:
         ours = {name: account for name, account in self._inventory.accounts.items() if account.signer == self._key}
         strangers = [name for name, account in ours.items() if account.address != address]
