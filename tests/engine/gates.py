@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from qtg_dagster.domain.errors import StaleClaim
 from qtg_dagster.domain.progress import Advance
+from qtg_dagster.domain.velocity import VelocityLimit
 from qtg_dagster.domain.work import Claim, Intent, Move, RecoveryArm, Work
 from qtg_dagster.domain.workers import Claimant
 from tests.engine.grounds import Ground
@@ -162,6 +163,9 @@ class GatedStore:
         if claims:
             await self._gate.wait(Point.CLAIMED)
         return claims
+
+    async def velocity_limits(self, network_class: str) -> list[VelocityLimit]:
+        return await self._at_once(lambda: self._store.velocity_limits(network_class))
 
     async def load_works(self, claims: Sequence[Claim]) -> list[Work]:
         return await self._at_once(lambda: self._store.load_works(claims))
