@@ -118,6 +118,7 @@ class Move:
     look_after: float | None = None
     attempt_outcome: AttemptOutcome | None = None
     release_nonce: bool = False
+    audited: bool = False  # a refusal that belongs into the audit trail, in the same commit
 
 
 def is_consequential(work: Work, move: Move) -> bool:

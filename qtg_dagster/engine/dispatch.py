@@ -55,6 +55,8 @@ _REFUSALS: tuple[tuple[type[QtgError], str], ...] = (
     (SigningRefused, "SIGNING_REFUSED"),
     (InvalidInput, "INVALID_INPUT"),
 )
+#: Refusals that an auditor asks for: somebody or something asked for what it must not.
+_AUDITED = frozenset({"PLAN_DRIFT", "RISK_CONTROL_VIOLATED", "SIGNING_REFUSED"})
 
 
 class _NotNow(Exception):
@@ -253,6 +255,7 @@ def _refused(code: str, message: str, evidence: dict[str, object]) -> Move:
         error_code=code,
         error_message=redact_text(message),
         release_nonce=True,
+        audited=code in _AUDITED,
     )
 
 

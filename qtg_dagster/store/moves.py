@@ -76,6 +76,7 @@ class Moves(OnDatabase):
                     stand = await _lock(connection, weighty)
                     found = [_follows(work, move, stand) for work, move in moves]
                     moved = await _write(connection, moves, found)
+                    await _audit(connection, [each for each in moves if each[0].claim.node_id in moved])
             else:
                 found = [NOTHING_FOLLOWS] * len(moves)
                 moved = await _write(connection, moves, found)
@@ -99,6 +100,14 @@ def _limits_kept() -> Iterator[None]:
         raise RiskControlViolated(
             "velocity_limit", problem, "Wait for the next day (UTC), or have the limit raised."
         ) from error
+
+
+async def _audit(connection: Connection, moves: Sequence[tuple[Work, Move]]) -> None:
+    for work, move in moves:
+        if move.audited:
+            refusal = {"node_key": work.node.node_key, "error_code": move.error_code, "reason": move.error_message}
+            bound = {"request_id": work.claim.request_id, "details": as_json(redact(refusal))}
+            await connection.execute(native("audit_refusal"), bound)
 
 
 async def _write_intents(connection: Connection, intents: Sequence[tuple[Work, Intent]]) -> dict[str, dict[str, Any]]:

@@ -226,6 +226,13 @@ async def test_a_signer_that_refuses_is_obeyed(desk: Desk) -> None:
     desk.will("sign", "signer.local.desk", SigningRefused("destination is not on the policy's list"))
     await desk.dispatch()
     await refused(desk, "SIGNING_REFUSED")
+    [told] = await desk.rows("SELECT * FROM qtg.audit_outbox WHERE action = 'refuse'")
+    assert (told["actor"], told["subject_id"]) == ("engine", desk.request_id)
+    assert told["details"] == {
+        "node_key": "first",
+        "error_code": "SIGNING_REFUSED",
+        "reason": "destination is not on the policy's list",
+    }
 
 
 async def test_a_signer_that_cannot_be_reached_is_asked_again(desk: Desk) -> None:
