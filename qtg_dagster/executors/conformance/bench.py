@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from qtg_dagster.domain.contract import ExecutionContext, PreparedAction
+from qtg_dagster.domain.plans import Frozen
 from qtg_dagster.executors.contract import Executor
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ class Knob(StrEnum):
     FAIL = "fail"  # this order's action is given back, visibly and for good
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(Frozen):
     """What this executor claims for itself beyond the plain contract; each is shown in the report where it counts."""
 
     acts: bool = True  # False: it only looks, `submit` sends nothing

@@ -6,7 +6,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -224,12 +225,22 @@ class MemoryBench:
 
     async def turn(self, knob: Knob, context: ExecutionContext) -> None:
         if knob in _STATES:
-            self.provider.states[context.idempotency_key] = _STATES[knob]
+            self.set_state(knob, context.idempotency_key)
         else:
             self.provider.turned.add(knob)
 
+    def set_state(self, knob: Knob, idempotency_key: str) -> None:
+        """What the provider shows of an action from now on."""
+        self.provider.states[idempotency_key] = _STATES[knob]
+
     async def calm(self) -> None:
         self.provider.turned.clear()
+
+
+@asynccontextmanager
+async def open_memory_bench(key: str) -> AsyncIterator[MemoryBench]:
+    """As the command line opens a bench."""
+    yield MemoryBench()
 
 
 def order(number: int, config: dict[str, Any], **fields: Any) -> ExecutionContext:
