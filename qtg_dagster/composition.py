@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from qtg_dagster.domain.balances import BalanceFetcher
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.executors.registry import ExecutorRegistry, SignerRegistry
 from qtg_dagster.executors.signers.building import build_signer
-from qtg_dagster.inventory import Inventory
+from qtg_dagster.inventory import Inventory, RemoteExecutorEntry
 from qtg_dagster.lanes import cex, evm
 from qtg_dagster.logs import configure_logs
 from qtg_dagster.settings import Settings
@@ -18,6 +19,9 @@ from qtg_dagster.store.database import Database
 from qtg_dagster.store.nonces import NonceLedger
 from qtg_dagster.store.postgres import PostgresStore
 from qtg_dagster.store.signer_journal import SignerJournal
+
+if TYPE_CHECKING:
+    from qtg_dagster.executors.remote.executor import RemoteExecutor
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,8 @@ async def open_platform(
         stack.push_async_callback(exchanges.close)
         chains = evm.register(executors, inventory, nonces)
         stack.push_async_callback(chains.close)
+        for key, service in inventory.executors.items():
+            stack.push_async_callback(_register_remote(executors, key, service).close)
         if register_more is not None:
             register_more(executors, inventory)
         journal = SignerJournal(database)
@@ -74,3 +80,11 @@ async def open_platform(
             signers.register(key, signer)
         engine = Engine(PostgresStore(database), settings, inventory, executors, signers)
         yield Platform(settings, engine, (*exchanges.balance_fetchers, *chains.balance_fetchers), nonces)
+
+
+def _register_remote(executors: ExecutorRegistry, key: str, entry: RemoteExecutorEntry) -> RemoteExecutor:
+    from qtg_dagster.executors.remote.building import build_remote_executor
+
+    remote = build_remote_executor(key, entry)
+    executors.register(key, remote)
+    return remote

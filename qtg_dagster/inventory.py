@@ -18,6 +18,7 @@ from qtg_dagster.secret import SecretSource
 Key = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
 _THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
 SignerKey = Annotated[str, StringConstraints(pattern=r"^signer(\.[a-z][a-z0-9_]*){2,}$")]
+ExecutorKey = Annotated[str, StringConstraints(pattern=r"^exec(\.[a-z][a-z0-9_]*){2,}$")]
 
 
 class AssetEntry(Frozen):
@@ -177,6 +178,20 @@ AnySignerEntry = Annotated[
 ]
 
 
+class RemoteExecutorEntry(Frozen):
+    """An executor in another process, asked over HTTP. Its service must describe itself in the same terms."""
+
+    url: str = Field(description="https, or a loopback address; the methods' paths are appended")
+    secret: SecretSource
+    ca_file: Path | None = Field(default=None, description="PEM of its authority; null = the system's authorities")
+    submit_grace_seconds: float = Field(default=60, ge=0, description="how long after a lost submit it may still act")
+    serialization_key: str | None = Field(default=None, description="its actions do not overlap under this key")
+    signs: bool | None = Field(default=None, description="whether its actions want a signature; null = some do")
+    timeouts: dict[
+        Literal["preflight", "prepare", "submit", "observe", "recover", "health"], Annotated[float, Field(gt=0, le=600)]
+    ] = Field(default_factory=dict, description="seconds, where they differ from the usual")
+
+
 class Inventory(Frozen):
     """Everything QTG may touch. Every reference between entries is checked when the file is read."""
 
@@ -185,6 +200,7 @@ class Inventory(Frozen):
     venues: dict[Key, VenueEntry] = Field(default_factory=dict)
     accounts: dict[Key, AccountEntry] = Field(default_factory=dict)
     signers: dict[SignerKey, AnySignerEntry] = Field(default_factory=dict)
+    executors: dict[ExecutorKey, RemoteExecutorEntry] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _references_hold(self) -> Self:
