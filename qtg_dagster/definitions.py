@@ -16,6 +16,7 @@ from qtg_dagster.jobs.decisions import decision_jobs
 from qtg_dagster.jobs.drains import drain_jobs
 from qtg_dagster.jobs.limits import limit_jobs
 from qtg_dagster.jobs.movements import movement_jobs
+from qtg_dagster.jobs.signers import enrol_signer
 from qtg_dagster.jobs.upkeep import reap_evm_nonces
 from qtg_dagster.settings import Settings, load_settings
 from resources import ResourceSet
@@ -35,6 +36,7 @@ def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definiti
             *decision_jobs,
             *breaker_jobs,
             *limit_jobs,
+            enrol_signer,
             executor_health,
             balance_snapshots,
             reap_evm_nonces,

@@ -33,6 +33,7 @@ def test_every_name_is_known() -> None:
         "complete_manual_step",
         "create_movement",
         "dispatch",
+        "enrol_signer",
         "executor_health",
         "observe",
         "open_breaker",
@@ -82,6 +83,7 @@ def test_every_name_is_known() -> None:
         "none_down",
         "none_held_back",
         "none_needs_intervention",
+        "signers_as_enrolled",
         "workers_beat",
     ]
 
