@@ -91,10 +91,26 @@ class SignerPolicy(Frozen):
     max_fee_native: str = Field(default="0.05", description="largest gas cost of one transaction, native units")
 
 
+class PolicyFileEntry(Frozen):
+    """A policy in a file of its own, and the key that must have signed it: whoever deploys QTG does not set limits."""
+
+    file: Path
+    signature: Path | None = Field(default=None, description="null = the file's name with .sig behind it")
+    public_key: str = Field(pattern=r"^[0-9a-f]{64}$", description="ed25519, as `qtg signer sign-policy` shows it")
+    least_serial: int = Field(default=1, ge=1, description="an older file is refused, rightly signed though it is")
+
+
 class SignerEntry(Frozen):
-    """What every kind of signer has."""
+    """What every kind of signer has: a policy, written here or in a signed file. Without one it signs nothing."""
 
     policy: SignerPolicy = SignerPolicy()
+    policy_file: PolicyFileEntry | None = None
+
+    @model_validator(mode="after")
+    def _one_policy(self) -> Self:
+        if self.policy_file is not None and self.policy != SignerPolicy():
+            raise ValueError("policy and policy_file: name one of them")
+        return self
 
 
 class LocalSignerEntry(SignerEntry):

@@ -11,6 +11,7 @@ from qtg_dagster.domain.errors import ConfigurationError, QtgError, SigningRefus
 from qtg_dagster.executors.signers.encoding import check_signed
 from qtg_dagster.executors.signers.journal import SignerJournal
 from qtg_dagster.executors.signers.policy import check_agreement, check_hashes, check_policy
+from qtg_dagster.executors.signers.policy_source import policy_source
 from qtg_dagster.executors.signers.reading import ReadTransaction, read_payload
 from qtg_dagster.inventory import Inventory, SignerEntry
 
@@ -36,7 +37,7 @@ class GuardedSigner(ABC):
 
     def __init__(self, key: str, entry: SignerEntry, inventory: Inventory, journal: SignerJournal) -> None:
         self._key = key
-        self._policy = entry.policy
+        self._policy = policy_source(key, entry)
         self._inventory = inventory
         self._journal = journal
 
@@ -55,9 +56,10 @@ class GuardedSigner(ABC):
         """
         check_hashes(request)
         read = read_payload(request.payload)
+        policy = await self._policy.current()
         sender = await self._sender()
         check_agreement(read, request, self._key, sender, self._inventory)
-        check_policy(read, request.signing_intent, self._policy, self._inventory)
+        check_policy(read, request.signing_intent, policy, self._inventory)
         await self._journal.record(
             chain=read.chain,
             sender=sender,
@@ -79,10 +81,12 @@ class GuardedSigner(ABC):
     @final
     async def health(self) -> HealthReport | None:
         """DOWN with the reason, or HEALTHY; with the address its key was seen to have, where it could be seen."""
+        address = None
         try:
             address = await self._observe()
+            await self._policy.current()
         except (ConfigurationError, SignerUnavailable, SigningRefused) as error:
-            return HealthReport(health_state=HealthState.DOWN, detail=str(error))
+            return HealthReport(health_state=HealthState.DOWN, detail=str(error), signer_address=address)
         detail = self._strangers(address)
         state = HealthState.DOWN if detail else HealthState.HEALTHY
         return HealthReport(health_state=state, detail=detail, signer_address=address)

@@ -1,0 +1,121 @@
+"""`qtg signer`: signing the policy files of signers, and looking whether they are rightly signed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from qtg_dagster.executors.signers.policy_file import PolicyFile
+    from qtg_dagster.inventory import SignerPolicy
+
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.group()
+def signer() -> None:
+    """What signers may sign: policies in signed files."""
+
+
+@signer.command("sign-policy")
+@click.argument("file", type=_FILE)
+@click.option(
+    "--key", "key_file", type=_FILE, required=True, help="ed25519 private key, PEM; keep it off QTG's machines"
+)
+@click.option(
+    "--signature", type=click.Path(path_type=Path, dir_okay=False), help="where to write; FILE.sig by default"
+)
+def sign_policy(file: Path, key_file: Path, signature: Path | None) -> None:
+    """Check the policy in FILE, sign it, and show the public key that the inventory must name."""
+    from qtg_dagster.domain.errors import ConfigurationError
+    from qtg_dagster.executors.signers import policy_file
+
+    key = _private_key(key_file)
+    try:
+        content = policy_file.read_bounded(file)
+        made = policy_file.sign_policy(content, key)
+    except ConfigurationError as error:
+        raise click.ClickException(f"{file}: {error}") from error
+    target = signature or policy_file.signature_path(file)
+    target.write_text(made + "\n")
+    _show(policy_file.parse_policy(content))
+    click.echo(f"signed: {target}\npublic_key: {policy_file.public_key_of(key)}")
+
+
+@signer.command("verify-policy")
+@click.argument("file", type=_FILE, required=False)
+@click.option("--public-key", help="64 hex digits, as sign-policy showed them; needed with FILE")
+@click.option("--signature", type=_FILE, help="FILE.sig by default")
+def verify_policy(file: Path | None, public_key: str | None, signature: Path | None) -> None:
+    """Check FILE against its signature; without FILE, every policy file that the inventory names."""
+    from qtg_dagster.domain.errors import ConfigurationError
+    from qtg_dagster.executors.signers import policy_file
+
+    if file is None:
+        _verify_inventory()
+        return
+    if re.fullmatch(r"[0-9a-f]{64}", public_key or "") is None:
+        raise click.BadParameter("give 64 hex digits", param_hint="--public-key")
+    try:
+        signatures = policy_file.read_bounded(signature or policy_file.signature_path(file))
+        found = policy_file.verify_policy(policy_file.read_bounded(file), signatures, str(public_key))
+    except ConfigurationError as error:
+        raise click.ClickException(f"{file}: {error}") from error
+    _show(found)
+    click.echo("rightly signed")
+
+
+def _verify_inventory() -> None:
+    """Ask each source as its signer does before a signature."""
+    from qtg_dagster.domain.errors import SigningRefused
+    from qtg_dagster.executors.signers.policy_source import SignedPolicy
+    from qtg_dagster.host.environment import machine_settings
+
+    entries = {key: each.policy_file for key, each in machine_settings().inventory.signers.items()}
+    named = {key: SignedPolicy(key, entry) for key, entry in entries.items() if entry is not None}
+    wrong = 0
+    for key, source in named.items():
+        try:
+            policy = asyncio.run(source.current())
+        except SigningRefused as refusal:
+            wrong += 1
+            click.echo(str(refusal))
+        else:
+            click.echo(_line(key, policy))
+    click.echo(f"{len(named)} signers with a policy file, {wrong} of them without one to go by")
+    if wrong:
+        raise SystemExit(1)
+
+
+def _show(found: PolicyFile) -> None:
+    click.echo(f"serial {found.serial}")
+    for key, policy in found.signers.items():
+        click.echo(_line(key, policy))
+
+
+def _line(key: str, policy: SignerPolicy) -> str:
+    caps = ", ".join(f"{cap} {asset}" for asset, cap in policy.caps.items()) or "nothing"
+    return f"{key}: at most {caps} at once to {', '.join(policy.destinations) or 'nobody'}; gas {policy.max_fee_native}"
+
+
+def _private_key(file: Path) -> Ed25519PrivateKey:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    pem = file.read_bytes()
+    password = click.prompt("passphrase", hide_input=True).encode() if b"ENCRYPTED" in pem else None
+    try:
+        key = load_pem_private_key(pem, password)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        # The library's reason may hold parts of what it was given.
+        raise click.ClickException(f"{file}: not a private key in PEM that this passphrase opens") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise click.ClickException(f"{file}: not an ed25519 key; make one with openssl genpkey -algorithm ed25519")
+    return key
