@@ -8,7 +8,7 @@ import { setTimeout as pause } from "node:timers/promises";
 
 import { Book } from "./book.mjs";
 import { InvalidInput, TransferLane } from "./lane.mjs";
-import { Gate, Refused } from "./signatures.mjs";
+import { Gate, Refused, WINDOW_MS } from "./signatures.mjs";
 
 /** @typedef {import("./protocol.d.ts").Reply} Reply */
 /** @typedef {import("./protocol.d.ts").Envelope} Envelope */
@@ -22,6 +22,19 @@ const gate = new Gate(env.EXECUTOR_SECRET ?? "");
 const lane = new TransferLane(new Book(env.EXECUTOR_BOOK ?? "moves.jsonl"), async () => {
   while (HOLD && existsSync(HOLD)) await pause(20);
 });
+
+/** @type {Map<string, number>} idempotency keys that recovery has asked about -> until when that must be known */
+const investigated = new Map();
+
+/** @param {string} key */
+function investigate(key) {
+  for (const [old, until] of investigated) {
+    if (until >= Date.now()) break;
+    investigated.delete(old);
+  }
+  investigated.delete(key); // so that the order stays that of time
+  investigated.set(key, Date.now() + 2 * WINDOW_MS);
+}
 
 /** @param {number} status @param {string} code @param {string} message @param {object} rest @returns {Reply} */
 function failure(status, code, message, rest = {}) {
@@ -48,11 +61,13 @@ async function perform(method, asked) {
     case "prepare":
       return success({ prepared: lane.prepare(context) });
     case "submit":
+      if (investigated.has(context.idempotency_key)) return failure(409, "TOO_LATE", "recovery has asked about it");
       if (!asked.prepared) return failure(400, "MALFORMED", "prepared: missing");
       return success({ result: await lane.submit(context, asked.prepared) });
     case "observe":
       return success({ result: lane.observe(context) });
     default:
+      investigate(context.idempotency_key);
       return success({ result: lane.recover(context) });
   }
 }
@@ -61,7 +76,7 @@ async function perform(method, asked) {
 async function answer(verb, path, key, body) {
   if (verb === "GET" && path === "/health") return success({ report: lane.health() });
   if (verb === "GET" && path === "/describe") {
-    return success({ executor_key: KEY, submit_grace_seconds: 60, serialization_key: null, signs: false });
+    return success({ executor_key: KEY, submit_grace_seconds: WINDOW_MS / 1000, serialization_key: null, signs: false });
   }
   if (verb !== "POST" || !["/preflight", "/prepare", "/submit", "/observe", "/recover"].includes(path)) {
     return failure(404, "NO_SUCH_METHOD", `${verb} ${path}`);

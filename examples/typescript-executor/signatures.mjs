@@ -3,7 +3,8 @@
 
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 
-const WINDOW_MS = 60_000;
+/** A request is good for so long; then whoever held it back cannot use it any more. */
+export const WINDOW_MS = 60_000;
 const MOST_NONCES = 100_000;
 
 /** A request that is not let in. Its answer is not signed: the same nonce may have been let in before. */

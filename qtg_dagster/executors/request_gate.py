@@ -49,7 +49,7 @@ class RequestGate:
             raise ConfigurationError("a service needs at least one secret to know its callers by")
         self._secrets = [check_secret(secret, "the service's secret") for secret in secrets]
         self._clock = clock
-        self._window = window_seconds
+        self.window_seconds = window_seconds
         self._most = most_nonces
         self._started = self._now()
         self._seen: OrderedDict[str, int] = OrderedDict()
@@ -77,7 +77,7 @@ class RequestGate:
         return int(self._clock.now().timestamp() * 1000)
 
     def _take(self, nonce: str, stamped: int) -> None:
-        now, window = self._now(), self._window * 1000
+        now, window = self._now(), self.window_seconds * 1000
         if abs(now - stamped) > window:
             raise RequestRefused("STALE", f"signed {now - stamped} ms ago; {window} ms either way are allowed")
         if stamped < self._started:

@@ -16,6 +16,7 @@ from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.executors.addresses import is_loopback
 from qtg_dagster.executors.contract import Executor, SerializesByKey, submit_grace
 from qtg_dagster.executors.remote.documents import Description
+from qtg_dagster.executors.request_gate import WINDOW_SECONDS
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -49,11 +50,14 @@ class Listening:
 
 
 def describe(key: str, executor: Executor, *, signs: bool | None = None) -> Description:
-    """What a local executor says of itself. Its serialization key, if it has one, depends on the node."""
+    """What a local executor says of itself; its serialization key, if it has one, depends on the node.
+
+    A submit may be on its way for as long as it is not stale, and only then does the provider begin to act.
+    """
     return Description(
         protocol_version=PROTOCOL_VERSION,
         executor_key=key,
-        submit_grace_seconds=submit_grace(executor),
+        submit_grace_seconds=WINDOW_SECONDS + submit_grace(executor),
         serializes_by_config=isinstance(executor, SerializesByKey),
         signs=signs,
     )

@@ -31,6 +31,7 @@ from qtg_dagster.executors.remote.documents import (
     ResultAnswer,
     SubmitRequest,
 )
+from qtg_dagster.executors.remote.lateness import Investigated
 from qtg_dagster.executors.remote.reading import Unreadable, read_document
 from qtg_dagster.executors.request_gate import Admitted, RequestGate
 
@@ -70,6 +71,7 @@ class ExecutorService:
         self._gate = gate
         self._session = session
         self._most = most_request_bytes
+        self._investigated = Investigated(keep_seconds=2 * gate.window_seconds)
 
     def app(self) -> Starlette:
         """The ASGI application."""
@@ -134,6 +136,10 @@ class ExecutorService:
             raise RequestRefused("WRONG_EXECUTOR", f"this is {self._description.executor_key}")
         if request.headers.get(IDEMPOTENCY_HEADER) != asked.context.idempotency_key:
             raise RequestRefused("WRONG_KEY", f"{IDEMPOTENCY_HEADER} is not the context's idempotency_key")
+        if method is Method.RECOVER:
+            self._investigated.add(asked.context.idempotency_key)
+        elif method is Method.SUBMIT and asked.context.idempotency_key in self._investigated:
+            raise RequestRefused("TOO_LATE", "recovery has asked about this attempt; it is not begun any more")
         return asked
 
     async def _perform(self, method: Method, asked: ContextRequest | None) -> Reply:

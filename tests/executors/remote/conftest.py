@@ -26,7 +26,7 @@ async def connect() -> AsyncIterator[Connect]:
 
         def make(url: str, **rest: Any) -> RemoteExecutor:
             given = {
-                "terms": Terms(submit_grace_seconds=7),
+                "terms": Terms(submit_grace_seconds=67),
                 "timeouts": Timeouts(submit=5, observe=5, recover=5),
                 **rest,
             }

@@ -37,11 +37,11 @@ def inventory(url: str, key: str = KEY, **entry: Any) -> Inventory:
 
 
 async def test_an_entry_is_an_executor_of_the_platform(service: str, database_url: str) -> None:
-    entries = inventory(service, submit_grace_seconds=7, serialization_key="example", timeouts={"submit": 3})
+    entries = inventory(service, submit_grace_seconds=67, serialization_key="example", timeouts={"submit": 3})
     async with open_platform(Settings(database_url=database_url), inventory=entries) as platform:
         remote = platform.executors.resolve(KEY)
         assert isinstance(remote, RemoteExecutor)
-        assert submit_grace(remote) == 7
+        assert submit_grace(remote) == 67
         assert serialization_key(remote, {}) == "example"
         assert (await remote.observe(order())).status is ResultStatus.COMPLETED
         report = await remote.health()
@@ -104,7 +104,7 @@ async def test_a_lane_is_served_by_a_command_until_it_is_told_to_stop(
     try:
         said = (await asyncio.wait_for(process.stdout.readline(), 60)).decode().strip()
         assert said.startswith(f"serving {HOSTED} on http://127.0.0.1:")
-        remote = connect(said.rpartition(" ")[2], key=HOSTED, terms=Terms(submit_grace_seconds=0))
+        remote = connect(said.rpartition(" ")[2], key=HOSTED, terms=Terms(submit_grace_seconds=60))
         report = await remote.health()
         assert report.health_state is not HealthState.DOWN, report.detail
         problem = await remote.preflight(order())

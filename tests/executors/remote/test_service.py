@@ -222,10 +222,10 @@ async def test_a_service_with_another_secret_is_down(service: str, connect: Conn
 @pytest.mark.parametrize(
     ("terms", "key", "said"),
     [
-        (Terms(submit_grace_seconds=30), KEY, "submit_grace_seconds: the service says 7, the inventory 30"),
-        (Terms(submit_grace_seconds=7, serialization_key="one"), KEY, "serialization_key: the service says None"),
-        (Terms(submit_grace_seconds=7, signs=True), KEY, "signs: the service says None, the inventory True"),
-        (Terms(submit_grace_seconds=7), "exec.example.other", f"the service hosts {KEY}, not exec.example.other"),
+        (Terms(submit_grace_seconds=30), KEY, "submit_grace_seconds: the service says 67, the inventory 30"),
+        (Terms(submit_grace_seconds=67, serialization_key="one"), KEY, "serialization_key: the service says None"),
+        (Terms(submit_grace_seconds=67, signs=True), KEY, "signs: the service says None, the inventory True"),
+        (Terms(submit_grace_seconds=67), "exec.example.other", f"the service hosts {KEY}, not exec.example.other"),
     ],
 )
 async def test_a_service_that_describes_itself_otherwise_is_degraded(
@@ -244,10 +244,10 @@ async def test_an_executor_with_keys_by_node_needs_one_for_all(connect: Connect)
         report = await connect(url).health()
         assert report.health_state is HealthState.DEGRADED
         assert "name one for all in the inventory" in report.detail
-        alone = connect(url, terms=Terms(submit_grace_seconds=7, serialization_key="example"))
+        alone = connect(url, terms=Terms(submit_grace_seconds=67, serialization_key="example"))
         assert (await alone.health()).health_state is HealthState.HEALTHY
         assert serialization_key(alone, {"sender": "0xabc"}) == "example"
-        assert submit_grace(alone) == 7
+        assert submit_grace(alone) == 67
 
 
 async def test_the_session_is_open_for_submit_and_recover(connect: Connect) -> None:
@@ -282,3 +282,15 @@ async def test_while_a_secret_is_replaced_both_are_good(connect: Connect) -> Non
     async with hosting(ExecutorService(book, describe(KEY, book), gate).app(), Listening()) as (url, _):
         for secret in (SECRET, OTHER_SECRET):
             assert (await connect(url, secret=secret).observe(order())).status is S.COMPLETED
+
+
+async def test_a_submit_that_arrives_after_recovery_has_asked_is_not_begun(
+    service: str, book: BookExecutor, connect: Connect
+) -> None:
+    """Else it could move what recovery has just proved not to have moved."""
+    remote = connect(service)
+    assert (await remote.recover(order())).status is S.UNKNOWN
+    late = await remote.submit(order(), action())
+    assert (late.status, late.error_code) == (S.NOT_SENT, "REMOTE_TOO_LATE")
+    assert book.book == []
+    assert (await remote.submit(order(2), action())).status is S.ACCEPTED

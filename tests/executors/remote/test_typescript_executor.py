@@ -80,8 +80,24 @@ async def test_killed_before_it_answered_recover_finds_the_one_move(tmp_path: Pa
         found = await remote.recover(order())
         assert found.status is S.COMPLETED
         assert found.evidence["in_the_book"]["idempotency_key"] == order().idempotency_key
-        assert (await submit(remote)).status is S.ACCEPTED  # nobody does that; it would not move twice
+        assert (await submit(remote)).status is S.NOT_SENT, "nobody does that; it comes too late"
         assert len(second.book()) == 1
+
+
+async def test_a_submit_that_arrives_after_recovery_has_asked_is_not_begun(tmp_path: Path, connect: Connect) -> None:
+    async with node_service(tmp_path) as service:
+        remote = connect(service.url)
+        assert (await remote.recover(order())).status is S.UNKNOWN
+        late = await submit(remote)
+        assert (late.status, late.error_code) == (S.NOT_SENT, "REMOTE_TOO_LATE")
+        assert service.book() == []
+
+
+async def test_a_submit_that_comes_twice_moves_once(tmp_path: Path, connect: Connect) -> None:
+    async with node_service(tmp_path) as service:
+        remote = connect(service.url)
+        assert (await submit(remote)).provider_refs == (await submit(remote)).provider_refs
+        assert len(service.book()) == 1
 
 
 async def test_a_line_that_was_cut_is_no_move(tmp_path: Path, connect: Connect) -> None:
@@ -91,7 +107,7 @@ async def test_a_line_that_was_cut_is_no_move(tmp_path: Path, connect: Connect) 
         book.write('{"idempotency_key":"qtg-2-01234')
     async with node_service(tmp_path) as second:
         remote = connect(second.url)
-        assert (await remote.recover(order(2))).status is S.UNKNOWN
+        assert (await remote.observe(order(2))).status is S.UNKNOWN
         assert (await submit(remote, 2)).status is S.ACCEPTED
         assert [move["idempotency_key"] for move in second.book()] == [order(n).idempotency_key for n in (1, 2)]
 
