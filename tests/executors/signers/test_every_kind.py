@@ -1,0 +1,227 @@
+"""What holds for signers of every kind: nothing that differs from its approval ever reaches a key."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eth_account import Account
+from eth_account.signers.local import LocalAccount
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from qtg_dagster.domain.errors import SigningRefused
+from qtg_dagster.executors.contract import Signer
+from qtg_dagster.executors.signers.building import build_signer
+from qtg_dagster.executors.signers.encoding import check_signed
+from qtg_dagster.executors.signers.reading import read_payload
+from tests.executors.signers.conftest import AWS_CANARY, POLICY, SIGNER, inventory_with
+from tests.executors.signers.kms import KmsHolder
+from tests.executors.signers.services import ADDRESS, KEY, SECRET, SigningService, Web3SignerService
+
+KINDS = ("local", "aws-kms", "remote", "web3signer")
+FRIEND, USDC = "0x" + "5a" * 20, "0x" + "c0" * 20
+PASSPHRASE = "correct horse battery staple"
+SECRETS = (KEY[2:], str(int(KEY, 16)), PASSPHRASE, AWS_CANARY, SECRET)
+
+
+def transfer_data(recipient: str, units: int) -> str:
+    return "0xa9059cbb" + recipient[2:].rjust(64, "0") + format(units, "064x")
+
+
+class Holder:
+    """A signer of some kind, and how often the party that holds its key was asked to use it."""
+
+    def __init__(self, desk: Any, used: Callable[[], int]) -> None:
+        self.desk, self.signer, self.request, self.journal = desk, desk.signer, desk.request, desk.journal
+        self.used = used
+
+    async def refuses(self, request: Any) -> str:
+        """The reason; neither key nor journal has seen anything of it."""
+        used, journal = self.used(), dict(self.journal.by_nonce)
+        with pytest.raises(SigningRefused) as refusal:
+            await self.signer.sign(request)
+        assert self.used() == used, "the key was used for what is refused"
+        assert self.journal.by_nonce == journal
+        return str(refusal.value)
+
+
+@pytest.fixture(params=KINDS)
+async def holder(request: pytest.FixtureRequest, signing_desk: Any, tmp_path: Path) -> AsyncIterator[Holder]:
+    kind, address, used = request.param, ADDRESS, lambda: 0
+    serving: Any = None
+    entry: dict[str, Any] = {"kind": kind, "policy": POLICY, "timeout_seconds": 5}
+    if kind == "local":
+        entry = signing_desk.inventory.model_dump(mode="json")["signers"][SIGNER]
+        used = counted(request.getfixturevalue("monkeypatch"))
+    elif kind == "aws-kms":
+        kms: KmsHolder = request.getfixturevalue("kms")
+        key = kms.make_key()
+        address = kms.address_of(key)
+        entry |= {"key_id": key, "region": "eu-west-1", "endpoint_url": kms.url}
+        used = lambda: len(kms.asked)  # noqa: E731
+    else:
+        service = SigningService() if kind == "remote" else Web3SignerService()
+        serving = service.serving()
+        await serving.__aenter__()
+        (tmp_path / "hmac").write_text(SECRET)
+        secret = {"secret": {"file": str(tmp_path / "hmac")}} if kind == "remote" else {}
+        entry |= {"url": service.url, "address": ADDRESS} | secret
+        used = lambda: service.signatures  # noqa: E731
+    signing_desk.inventory = inventory_with(signing_desk.inventory, entry, address)
+    inventory = signing_desk.inventory
+    signing_desk.signer = build_signer(SIGNER, inventory.signers[SIGNER], inventory, signing_desk.journal)
+    yield Holder(signing_desk, used)
+    await signing_desk.signer.close()
+    if serving is not None:
+        await serving.__aexit__(None, None, None)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    calls: list[object] = []
+    honest = LocalAccount.sign_transaction
+
+    def noted(account: LocalAccount, *arguments: Any, **named: Any) -> Any:
+        calls.append(arguments)
+        return honest(account, *arguments, **named)
+
+    monkeypatch.setattr(LocalAccount, "sign_transaction", noted)
+    return lambda: len(calls)
+
+
+async def test_it_signs_what_was_agreed(holder: Holder) -> None:
+    request = holder.request()
+    signed = await holder.signer.sign(request)
+    read = read_payload(request.payload)
+    assert check_signed(signed.signed_payload, read, signed.signer_address) == signed.provider_refs["tx_hash"]
+    assert str(Account.recover_transaction(signed.signed_payload)).lower() == signed.signer_address
+    assert holder.used() == 1
+    assert isinstance(holder.signer, Signer)
+
+
+addresses = st.binary(min_size=20, max_size=20).map(lambda raw: "0x" + raw.hex()).filter(lambda text: text != FRIEND)
+quick = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@quick
+@given(stranger=addresses, where=st.sampled_from(["payload", "intent", "both"]))
+async def test_a_swapped_destination_never_reaches_the_key(holder: Holder, stranger: str, where: str) -> None:
+    transaction = {"data": transfer_data(stranger, 12_500_000)} if where != "intent" else {}
+    intent = {"destination": stranger} if where != "payload" else {}
+    assert "destination" in await holder.refuses(holder.request(transaction=transaction, intent=intent))
+
+
+@quick
+@given(units=st.integers(0, 2**256 - 1).filter(lambda units: units != 12_500_000), as_approved=st.booleans())
+async def test_a_swapped_amount_never_reaches_the_key(holder: Holder, units: int, as_approved: bool) -> None:
+    """Other than the intent says; or as the intent says, and over the cap."""
+    assume(not as_approved or units > 100_000_000)
+    intent = {"amount": f"{units // 10**6}.{units % 10**6:06d}"} if as_approved else {}
+    await holder.refuses(holder.request(transaction={"data": transfer_data(FRIEND, units)}, intent=intent))
+
+
+@quick
+@given(token=addresses.filter(lambda text: text != USDC), native=st.booleans())
+async def test_a_swapped_asset_never_reaches_the_key(holder: Holder, token: str, native: bool) -> None:
+    swapped = {"to": FRIEND, "value": "12500000", "data": "0x"} if native else {"to": token}
+    assert "asset: the payload moves" in await holder.refuses(holder.request(transaction=swapped))
+
+
+@quick
+@given(chain=st.one_of(st.just(10), st.integers(0, 2**64)).filter(lambda chain: chain != 31337), named=st.booleans())
+async def test_a_swapped_chain_never_reaches_the_key(holder: Holder, chain: int, named: bool) -> None:
+    metadata = {"chain": f"eip155:{chain}"} if named else {}
+    request = holder.request(transaction={"chain_id": str(chain)}, request={"metadata": metadata})
+    assert "eip155" in await holder.refuses(request)
+
+
+@quick
+@given(nonce=st.integers(0, 2**64).filter(lambda nonce: nonce != 7), rehashed=st.booleans())
+async def test_a_nonce_that_is_swapped_after_approval_never_reaches_the_key(
+    holder: Holder, nonce: int, rehashed: bool
+) -> None:
+    approved, swapped = holder.request(), holder.request(transaction={"nonce": str(nonce)})
+    changes = {"payload": swapped.payload} | ({"payload_hash": swapped.payload_hash} if rehashed else {})
+    assert "payload" in await holder.refuses(approved.model_copy(update=changes))
+
+
+@quick
+@given(
+    fees=st.one_of(
+        st.tuples(st.just("max_fee_per_gas"), st.integers(100 * 10**9 + 1, 2**256 - 1)),
+        st.tuples(st.just("max_priority_fee_per_gas"), st.integers(2 * 10**9 + 1, 2**256 - 1)),
+        st.tuples(st.just("gas"), st.integers(5_000_001, 2**64)),
+    )
+)
+async def test_a_fee_over_the_ceiling_never_reaches_the_key(holder: Holder, fees: tuple[str, int]) -> None:
+    assert "fee" in await holder.refuses(holder.request(transaction={fees[0]: str(fees[1])}))
+
+
+async def test_without_a_policy_nothing_reaches_the_key(holder: Holder) -> None:
+    document = holder.desk.inventory.model_dump(mode="json")["signers"][SIGNER] | {"policy": {}}
+    address = holder.desk.inventory.accounts["treasury"].address
+    inventory = inventory_with(holder.desk.inventory, document, address)
+    await holder.signer.close()
+    holder.signer = build_signer(SIGNER, inventory.signers[SIGNER], inventory, holder.journal)
+    assert "policy.destinations" in await holder.refuses(holder.request())
+    await holder.signer.close()
+
+
+async def test_a_second_effect_under_one_nonce_never_reaches_the_key(holder: Holder) -> None:
+    await holder.signer.sign(holder.request())
+    other = holder.request(
+        transaction={"data": transfer_data(FRIEND, 10**6)}, intent={"amount": "1"}, payload={"attempt_no": 2}
+    )
+    assert "nonce 7" in await holder.refuses(other)
+
+
+async def test_a_second_nonce_for_one_attempt_never_reaches_the_key(holder: Holder) -> None:
+    await holder.signer.sign(holder.request())
+    used = holder.used()
+    with pytest.raises(SigningRefused, match="evm_transfer#1"):
+        await holder.signer.sign(holder.request(transaction={"nonce": "8"}))
+    assert holder.used() == used
+
+
+async def test_the_journal_holds_the_effect_before_the_key_is_used(
+    holder: Holder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used_at: list[int] = []
+    record = holder.journal.record
+
+    async def noted(**entry: Any) -> None:
+        used_at.append(holder.used())
+        await record(**entry)
+
+    monkeypatch.setattr(holder.journal, "record", noted)
+    await holder.signer.sign(holder.request())
+    assert (used_at, holder.used()) == ([0], 1)
+
+    async def unreachable(**_: Any) -> None:
+        raise ConnectionError("no database")
+
+    monkeypatch.setattr(holder.journal, "record", unreachable)
+    with pytest.raises(ConnectionError):
+        await holder.signer.sign(holder.request())
+    assert holder.used() == 1
+
+
+async def test_health_names_the_address_and_uses_no_key(holder: Holder) -> None:
+    report = await holder.signer.health()
+    assert (report.health_state, report.detail) == ("healthy", "")
+    assert report.signer_address == holder.desk.inventory.accounts["treasury"].address
+    assert holder.used() == 0
+
+
+async def test_no_secret_shows(holder: Holder, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    shown = [repr(await holder.signer.sign(holder.request())), repr(await holder.signer.health())]
+    for changes in ({"intent": {"amount": "1"}}, {"transaction": {"nonce": "8"}}):
+        with pytest.raises(SigningRefused) as refusal:
+            await holder.signer.sign(holder.request(**changes))
+        shown.append("".join(traceback.format_exception(refusal.value)))
+    shown += [repr(holder.signer), repr(holder.desk.inventory), caplog.text]
+    assert [secret for secret in SECRETS for text in shown if secret in text] == []
