@@ -1,0 +1,135 @@
+"""Every executor that ships keeps the contract, but for what is known of it; and its bench finds one that does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from qtg_dagster.domain.contract import ExecutionResult, ResultStatus
+from qtg_dagster.domain.errors import InvalidInput
+from qtg_dagster.executors.conformance import Clause, Finding, Verdict, verify_executor
+from qtg_dagster.executors.registry import ExecutorRegistry
+from qtg_dagster.inventory import Inventory
+from qtg_dagster.lanes import cex, evm
+from tests.executors.conformance.shipped import SHIPPED, open_bench
+from tests.lanes.evm.conftest import MemoryLedger
+
+_ODD_RECEIPT = "a receipt status other than 0 and 1 is taken for a revert: FAILED invites a second payment"
+_CEX_HEALTH = "one silent venue takes 10 s, all that the health worker waits: the others' health is never heard"
+_EVM_HEALTH = "one silent endpoint takes 15 s, more than the health worker waits: the other chains are never heard"
+
+#: Defects of executors, each waiting for its lane. Whoever repairs one finds its line here failing, and removes it.
+KNOWN: dict[tuple[str, Clause], str] = {
+    ("exec.evm.transfer", Clause.LOOK_ODD_STATUS): _ODD_RECEIPT,
+    ("exec.evm.receive_observe", Clause.LOOK_ODD_STATUS): _ODD_RECEIPT,
+    ("exec.evm.finality_observe", Clause.LOOK_ODD_STATUS): _ODD_RECEIPT,
+    ("exec.evm.transfer", Clause.ERRORS_TYPED): "a stored action that does not fit its hash raises a bare ValueError",
+    (
+        "exec.evm.transfer",
+        Clause.EVIDENCE_GIVEN,
+    ): "NOT_SENT for an expired action has no evidence: read as UNKNOWN",
+    ("exec.cex.withdrawal_action", Clause.HEALTH_IN_TIME): _CEX_HEALTH,
+    ("exec.evm.transfer", Clause.HEALTH_IN_TIME): _EVM_HEALTH,
+}
+#: The lanes' executors share their health, which takes its time to be found silent.
+_HEALTH_IS_SHARED = [Clause.HEALTH_IN_TIME]
+
+
+async def judge(key: str, clause: Clause, wrap: type[Wrapped] | None = None) -> Finding:
+    async with open_bench(key) as bench:
+        if wrap is not None:
+            bench.executor = wrap(bench.executor)
+        report = await verify_executor(key, bench, clauses=[clause])
+    return report.findings[0]
+
+
+def test_every_executor_of_the_lanes_has_a_bench() -> None:
+    executors = ExecutorRegistry()
+    cex.register(executors, Inventory())
+    evm.register(executors, Inventory(), MemoryLedger())
+    assert sorted(SHIPPED) == [key for key, _ in executors.items()]
+
+
+def test_a_key_without_a_bench_is_refused_with_those_that_have_one() -> None:
+    with pytest.raises(InvalidInput, match=r"exec\.cex\.deposit_observe"):
+        open_bench("exec.solana.transfer")
+
+
+@pytest.mark.parametrize("key", SHIPPED)
+async def test_a_shipped_executor_keeps_the_contract(key: str) -> None:
+    known = [clause for of, clause in KNOWN if of == key]
+    clauses = [clause for clause in Clause if clause not in known and clause not in _HEALTH_IS_SHARED]
+    async with open_bench(key) as bench:
+        report = await verify_executor(key, bench, clauses=clauses)
+    assert [*report.having(Verdict.BROKEN), *report.having(Verdict.NOT_JUDGED)] == []
+    assert report.holds()
+
+
+@pytest.mark.parametrize(
+    ("key", "clause"),
+    [
+        pytest.param(*at, marks=pytest.mark.xfail(strict=True, raises=AssertionError, reason=why))
+        for at, why in KNOWN.items()
+    ],
+)
+async def test_a_known_defect_is_still_there(key: str, clause: Clause) -> None:
+    found = await judge(key, clause)
+    assert found.verdict is Verdict.PASSED, found
+
+
+class Wrapped:
+    """A shipped executor with one thing spoilt."""
+
+    def __init__(self, right: Any) -> None:
+        self.right = right
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.right, name)
+
+
+class SubmitsTwice(Wrapped):
+    async def submit(self, *asked: Any) -> ExecutionResult:
+        await self.right.submit(*asked)
+        self.right._submitted.clear()
+        answer: ExecutionResult = await self.right.submit(*asked)
+        return answer
+
+
+class LostIsNotSent(Wrapped):
+    async def submit(self, *asked: Any) -> ExecutionResult:
+        return _spoilt(await self.right.submit(*asked), ResultStatus.NOT_SENT)
+
+
+class UnknownIsFailed(Wrapped):
+    async def recover(self, *asked: Any) -> ExecutionResult:
+        return _spoilt(await self.right.recover(*asked), ResultStatus.FAILED)
+
+
+class NeverFinds(Wrapped):
+    async def recover(self, *asked: Any) -> ExecutionResult:
+        answer: ExecutionResult = await self.right.recover(*asked)
+        return answer.model_copy(update={"status": ResultStatus.UNKNOWN})
+
+
+def _spoilt(answer: ExecutionResult, status: ResultStatus) -> ExecutionResult:
+    unknown = answer.status is ResultStatus.UNKNOWN
+    return answer.model_copy(update={"status": status}) if unknown else answer
+
+
+@pytest.mark.parametrize(
+    ("key", "wrap", "clause"),
+    [
+        ("exec.cex.withdrawal_action", SubmitsTwice, Clause.SUBMIT_ONCE),
+        ("exec.cex.withdrawal_action", LostIsNotSent, Clause.SUBMIT_LOST_REPLY),
+        ("exec.cex.withdrawal_action", UnknownIsFailed, Clause.RECOVER_ABSENCE),
+        ("exec.cex.withdrawal_action", NeverFinds, Clause.RECOVER_FINDS),
+        ("exec.evm.transfer", LostIsNotSent, Clause.SUBMIT_LOST_REPLY),
+        ("exec.evm.transfer", NeverFinds, Clause.RECOVER_FINDS),
+    ],
+)
+async def test_a_spoilt_executor_is_found_on_the_bench_of_the_right_one(
+    key: str, wrap: type[Wrapped], clause: Clause
+) -> None:
+    assert (await judge(key, clause)).verdict is Verdict.PASSED
+    assert (await judge(key, clause, wrap)).verdict is Verdict.BROKEN
