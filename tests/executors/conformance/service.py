@@ -61,7 +61,12 @@ def book_app(bench: MemoryBench, knobs: frozenset[Knob] = PROVIDER_KNOBS) -> Sta
 
 
 @asynccontextmanager
-async def hosted(folder: Path, executor: type[RightExecutor] = RightExecutor, **declared: Any) -> AsyncIterator[Hosted]:
+async def hosted(
+    folder: Path,
+    executor: type[RightExecutor] = RightExecutor,
+    where: Listening | None = None,
+    **declared: Any,
+) -> AsyncIterator[Hosted]:
     """An executor of this kind at a URL."""
     bench = MemoryBench(executor)
     gate = RequestGate([Secret(SHARED)], SystemClock())
@@ -70,6 +75,6 @@ async def hosted(folder: Path, executor: type[RightExecutor] = RightExecutor, **
     order = {"context": {"action_type": "memory", "node_config": {"amount": "12.5"}}, "declared": declared}
     file.write_text(json.dumps(order))
     async with AsyncExitStack() as stack:
-        url, _ = await stack.enter_async_context(hosting(service.app(), Listening()))
+        url, _ = await stack.enter_async_context(hosting(service.app(), where or Listening()))
         book_url, _ = await stack.enter_async_context(hosting(book_app(bench), Listening()))
         yield Hosted(bench, url, book_url, file)

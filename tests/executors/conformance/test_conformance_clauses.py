@@ -7,9 +7,11 @@ import pytest
 
 from qtg_dagster.executors.conformance import CLAUSES, Clause, Declared, Knob, Verdict, verify_executor
 from qtg_dagster.executors.conformance.checks import CHECKS
-from tests.executors.conformance import wrong
+from tests.executors.conformance import wrong_acting, wrong_looking, wrong_telling
 from tests.executors.conformance.memory import LIMITS, MemoryBench, RightExecutor
 from tests.executors.conformance.wrong import WRONG
+
+_MODULES = (wrong_acting, wrong_looking, wrong_telling)
 
 
 def test_every_clause_is_worded_checked_and_broken_by_somebody() -> None:
@@ -17,7 +19,8 @@ def test_every_clause_is_worded_checked_and_broken_by_somebody() -> None:
 
 
 def test_every_wrong_executor_is_tried() -> None:
-    found = {each for each in vars(wrong).values() if isinstance(each, type) and issubclass(each, RightExecutor)}
+    written = [each for module in _MODULES for each in vars(module).values()]
+    found = {each for each in written if isinstance(each, type) and issubclass(each, RightExecutor)}
     assert found - {RightExecutor} == set(WRONG)
 
 
@@ -61,11 +64,15 @@ async def test_without_canaries_secrecy_is_not_judged() -> None:
 @pytest.mark.parametrize(
     ("executor", "declared", "clause"),
     [
-        (wrong.SendsWhatIsAbsent, Declared(resends_signed_bytes=True), Clause.RECOVER_NO_EFFECT),
-        (wrong.AbsentIsFailed, Declared(negative_proof=True), Clause.RECOVER_ABSENCE),
-        (wrong.OddIsDone, Declared(done_when_on_record=True), Clause.LOOK_ODD_STATUS),
-        (wrong.HealthRaises, Declared(health_raises=True), Clause.HEALTH_TELLS_DOWN),
-        (wrong.PreparesAnew, Declared(varies=frozenset({"expires_at", "payload.id"})), Clause.PREPARE_REPEATABLE),
+        (wrong_looking.SendsWhatIsAbsent, Declared(resends_signed_bytes=True), Clause.RECOVER_NO_EFFECT),
+        (wrong_looking.AbsentIsFailed, Declared(negative_proof=True), Clause.RECOVER_ABSENCE),
+        (wrong_looking.OddIsDone, Declared(done_when_on_record=True), Clause.LOOK_ODD_STATUS),
+        (wrong_telling.HealthRaises, Declared(health_raises=True), Clause.HEALTH_TELLS_DOWN),
+        (
+            wrong_acting.PreparesAnew,
+            Declared(varies=frozenset({"expires_at", "payload.id"})),
+            Clause.PREPARE_REPEATABLE,
+        ),
     ],
 )
 async def test_what_is_declared_is_no_breach(executor: type[RightExecutor], declared: Declared, clause: Clause) -> None:
@@ -78,9 +85,9 @@ async def test_what_is_declared_is_no_breach(executor: type[RightExecutor], decl
 @pytest.mark.parametrize(
     ("executor", "declared", "clause"),
     [
-        (wrong.AbsentIsDone, Declared(negative_proof=True), Clause.RECOVER_ABSENCE),
-        (wrong.OddIsFailed, Declared(done_when_on_record=True), Clause.LOOK_ODD_STATUS),
-        (wrong.AlwaysHealthy, Declared(health_raises=True), Clause.HEALTH_TELLS_DOWN),
+        (wrong_looking.AbsentIsDone, Declared(negative_proof=True), Clause.RECOVER_ABSENCE),
+        (wrong_looking.OddIsFailed, Declared(done_when_on_record=True), Clause.LOOK_ODD_STATUS),
+        (wrong_telling.AlwaysHealthy, Declared(health_raises=True), Clause.HEALTH_TELLS_DOWN),
         (RightExecutor, Declared(acts=False), Clause.SUBMIT_ONCE),
     ],
 )
@@ -96,7 +103,7 @@ async def test_a_declaration_covers_no_more_than_it_says(
 async def test_an_executor_that_refuses_the_benchs_order_is_not_taken_for_right() -> None:
     class Refuses(RightExecutor):
         async def preflight(self, context: object) -> object:
-            return self.say(wrong.S.REJECTED, "NO")
+            return self.say(wrong_acting.S.REJECTED, "NO")
 
     report = await verify_executor("refuses", MemoryBench(Refuses), limits=LIMITS)  # type: ignore[arg-type]
     assert Clause.SUBMIT_ONCE in {finding.clause for finding in report.having(Verdict.BROKEN)}

@@ -17,7 +17,7 @@ from qtg_dagster.executors.conformance.junit import write_junit
 from qtg_dagster.executors.conformance.report import print_report, summary
 from tests.executors.conformance.memory import SECRET
 from tests.executors.conformance.service import KEY, SHARED, hosted
-from tests.executors.conformance.wrong import NeverFinds
+from tests.executors.conformance.wrong_looking import NeverFinds
 
 _BENCH = "tests.executors.conformance.memory:open_memory_bench"
 _ALL = Report(

@@ -16,8 +16,10 @@ from qtg_dagster.executors.conformance.bench_file import BenchFile
 from qtg_dagster.executors.conformance.opening import RemoteSubject, remote_bench
 from qtg_dagster.executors.conformance.remote_bench import RemoteBench
 from qtg_dagster.executors.remote.executor import Timeouts
+from qtg_dagster.executors.remote.hosting import Listening
 from qtg_dagster.secret import Secret
-from tests.executors.conformance import wrong
+from tests.executors.conformance import wrong_acting, wrong_looking
+from tests.executors.conformance.certificates import self_signed
 from tests.executors.conformance.memory import LIMITS, SECRET, RightExecutor
 from tests.executors.conformance.service import KEY, SHARED, Hosted, hosted
 
@@ -54,16 +56,16 @@ async def test_the_right_executor_keeps_every_clause_over_http(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("executor", "clause"),
     [
-        (wrong.ReservesByPaying, Clause.PREPARE_NO_EFFECT),
-        (wrong.PreparesAnew, Clause.PREPARE_REPEATABLE),
-        (wrong.SplitsInTwo, Clause.SUBMIT_ONCE),
-        (wrong.RecoversByRepeating, Clause.SUBMIT_ONCE),
-        (wrong.PaysForLooking, Clause.OBSERVE_NO_EFFECT),
-        (wrong.OddIsFailed, Clause.LOOK_ODD_STATUS),
-        (wrong.SendsWhatIsAbsent, Clause.RECOVER_NO_EFFECT),
-        (wrong.AbsentIsFailed, Clause.RECOVER_ABSENCE),
-        (wrong.NeverFinds, Clause.RECOVER_FINDS),
-        (wrong.SendsExpired, Clause.SUBMIT_EXPIRED),
+        (wrong_acting.ReservesByPaying, Clause.PREPARE_NO_EFFECT),
+        (wrong_acting.PreparesAnew, Clause.PREPARE_REPEATABLE),
+        (wrong_acting.SplitsInTwo, Clause.SUBMIT_ONCE),
+        (wrong_acting.RecoversByRepeating, Clause.SUBMIT_ONCE),
+        (wrong_looking.PaysForLooking, Clause.OBSERVE_NO_EFFECT),
+        (wrong_looking.OddIsFailed, Clause.LOOK_ODD_STATUS),
+        (wrong_looking.SendsWhatIsAbsent, Clause.RECOVER_NO_EFFECT),
+        (wrong_looking.AbsentIsFailed, Clause.RECOVER_ABSENCE),
+        (wrong_looking.NeverFinds, Clause.RECOVER_FINDS),
+        (wrong_acting.SendsExpired, Clause.SUBMIT_EXPIRED),
     ],
 )
 async def test_a_wrong_executor_is_found_over_http(
@@ -77,8 +79,18 @@ async def test_a_wrong_executor_is_found_over_http(
     }, report
 
 
+async def test_a_service_behind_tls_is_judged_too(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    async with hosted(tmp_path, where=Listening(tls_cert=certificate, tls_key=key)) as at:
+        assert at.url.startswith("https://")
+        report = await judge(at, [Clause.SUBMIT_ONCE, Clause.SUBMIT_LOST_REPLY], ca_file=certificate)
+        strangers = await judge(at, [Clause.SUBMIT_ONCE])
+    assert report.holds(), report
+    assert not strangers.holds(), "nobody answers for this certificate"
+
+
 async def test_declarations_come_from_the_file(tmp_path: Path) -> None:
-    async with hosted(tmp_path, wrong.AbsentIsFailed, negative_proof=True) as at:
+    async with hosted(tmp_path, wrong_looking.AbsentIsFailed, negative_proof=True) as at:
         report = await judge(at, [Clause.RECOVER_ABSENCE])
     assert report.holds()
 
