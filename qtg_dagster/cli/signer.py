@@ -1,9 +1,10 @@
-"""`qtg signer`: signing the policy files of signers, and looking whether they are rightly signed."""
+"""`qtg signer`: signers as services of their own, and the signed files that say what they may sign."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,15 +13,61 @@ import click
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    from qtg_dagster.executors.remote.hosting import Listening
     from qtg_dagster.executors.signers.policy_file import PolicyFile
     from qtg_dagster.inventory import SignerPolicy
+    from qtg_dagster.secret import Secret
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 @click.group()
 def signer() -> None:
-    """What signers may sign: policies in signed files."""
+    """Host a signer away from QTG, and sign or verify the policies of signers."""
+
+
+@signer.command()
+@click.argument("key")
+@click.option("--host", default="127.0.0.1", show_default=True, help="any but this machine's own needs TLS")
+@click.option("--port", default=8800, show_default=True, help="0 = any free one")
+@click.option(
+    "--secret-env",
+    "secret_names",
+    multiple=True,
+    required=True,
+    help="variable with the shared secret; twice while one replaces the other",
+)
+@click.option("--tls-cert", type=_FILE, help="PEM file of the certificate and its chain")
+@click.option("--tls-key", type=_FILE, help="PEM file of the certificate's key")
+def serve(
+    key: str, host: str, port: int, secret_names: tuple[str, ...], tls_cert: Path | None, tls_key: Path | None
+) -> None:
+    """Serve the signer KEY of this machine's inventory, for a `remote` signer elsewhere, until stopped."""
+    from qtg_dagster.executors.remote.hosting import Listening
+    from qtg_dagster.secret import SecretSource
+
+    where = Listening(host, port, tls_cert, tls_key)
+    where.check()
+    secrets = [SecretSource(env=name).read("--secret-env") for name in secret_names]
+    asyncio.run(_serving(key, where, secrets))
+
+
+async def _serving(key: str, where: Listening, secrets: list[Secret]) -> None:
+    from qtg_dagster.composition import open_platform
+    from qtg_dagster.domain.clock import SystemClock
+    from qtg_dagster.executors.remote.hosting import hosting
+    from qtg_dagster.executors.request_gate import RequestGate
+    from qtg_dagster.executors.signers.service import SigningService
+    from qtg_dagster.host.environment import machine_settings
+
+    gate = RequestGate(secrets, SystemClock())
+    async with open_platform(machine_settings(), pool_size=4) as platform:
+        service = SigningService(platform.signers.resolve(key), gate)
+        async with hosting(service.app(), where) as (url, listening):
+            for number in (signal.SIGTERM, signal.SIGINT):  # the server stops by them; the rest is closed then
+                asyncio.get_running_loop().add_signal_handler(number, lambda: None)
+            click.echo(f"serving {key} on {url}")
+            await listening
 
 
 @signer.command("sign-policy")

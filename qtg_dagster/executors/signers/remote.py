@@ -10,12 +10,13 @@ import asyncio
 
 from pydantic import ValidationError
 
-from qtg_dagster.domain.contract import HealthReport, HealthState, SignedPayload
+from qtg_dagster.domain.contract import HealthState, SignedPayload
 from qtg_dagster.domain.errors import SigningRefused
-from qtg_dagster.domain.plans import Frozen
 from qtg_dagster.domain.redaction import redact_text
 from qtg_dagster.executors.addresses import ServiceAddress
 from qtg_dagster.executors.calling import Answered, ServiceCaller
+from qtg_dagster.executors.remote.documents import ErrorAnswer, HealthAnswer
+from qtg_dagster.executors.remote.reading import Unreadable, read_document
 from qtg_dagster.executors.signers.guarded import Agreed, GuardedSigner, SignerUnavailable
 from qtg_dagster.executors.signers.journal import SignerJournal
 from qtg_dagster.inventory import Inventory, RemoteSignerEntry
@@ -23,15 +24,8 @@ from qtg_dagster.inventory import Inventory, RemoteSignerEntry
 #: A signed transfer is a few hundred bytes.
 MOST_ANSWER_BYTES = 65_536
 #: The service understood the request and will not sign it; every other error may pass.
-REFUSED = frozenset({403, 409, 422})
-_MOST_SHOWN = 200
-
-
-class SignError(Frozen):
-    """The body of a signed 4xx or 5xx."""
-
-    code: str
-    message: str = ""
+REFUSED = 403
+_MOST_SHOWN = 400
 
 
 class RemoteSigner(GuardedSigner):
@@ -68,9 +62,11 @@ class RemoteSigner(GuardedSigner):
     async def _observe(self) -> str:
         answer = await self._call("GET", "/health")
         try:
-            report = HealthReport.model_validate_json(answer.body)
-        except ValidationError:
-            raise SignerUnavailable(f"{self._key}: the service's answer is no HealthReport") from None
+            report = read_document(answer.body, HealthAnswer).report
+        except Unreadable as problem:
+            raise SignerUnavailable(f"{self._key}: the service's answer: {problem}") from None
+        if report is None:
+            raise SignerUnavailable(f"{self._key}: the service says nothing of its health")
         if report.health_state is not HealthState.HEALTHY:
             said = redact_text(report.detail[:_MOST_SHOWN])
             raise SignerUnavailable(f"{self._key}: the service says {report.health_state}: {said}")
@@ -90,11 +86,11 @@ class RemoteSigner(GuardedSigner):
 
     def _objection(self, answer: Answered) -> SigningRefused | SignerUnavailable:
         try:
-            error = SignError.model_validate_json(answer.body)
+            error = read_document(answer.body, ErrorAnswer).error
             said = redact_text(f"{error.code}: {error.message}"[:_MOST_SHOWN])
-        except ValidationError:
+        except Unreadable:
             said = "without a reason that can be read"
-        kind = SigningRefused if answer.status in REFUSED else SignerUnavailable
+        kind = SigningRefused if answer.status == REFUSED else SignerUnavailable
         return kind(f"{self._key}: the service answered HTTP {answer.status}, {said}")
 
     async def _open(self) -> ServiceCaller:

@@ -123,12 +123,21 @@ class SigningService(Service):
         if not request_is_signed(
             self.secret, method=request.method, path=request.path, headers=request.headers, body=body
         ):
-            return self._answered(request, 401, {"code": "UNAUTHORIZED", "message": "not signed by QTG"})
+            self.unsigned = True
+            return self._answered(request, 401, {})
         if self.status != 200:
-            return self._answered(request, self.status, self.document)
+            error = {
+                "code": "SAID",
+                "message": "over the daily limit",
+                "nothing_done": True,
+                "field": None,
+                "fix": None,
+            }
+            return self._answered(request, self.status, {"protocol_version": "1.0", "error": error} | self.document)
         if request.path == "/health":
             healthy = {"health_state": "healthy", "detail": "", "signer_address": Account.from_key(self.key).address}
-            return self._answered(request, 200, healthy | self.document)
+            report = {name: value for name, value in (healthy | self.document).items() if value != "left out"}
+            return self._answered(request, 200, {"protocol_version": "1.0", "report": report})
         return self._answered(request, 200, self._signed(SignRequest.model_validate_json(body)) | self.document)
 
     def _signed(self, asked: SignRequest) -> dict[str, Any]:

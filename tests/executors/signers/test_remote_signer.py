@@ -108,14 +108,18 @@ async def test_an_answer_that_is_not_the_signature_is_refused(
         await desk.signer.sign(desk.request())
 
 
-@pytest.mark.parametrize("status", [403, 409, 422])
-async def test_the_services_own_refusal_is_final(desk: Any, service: SigningService, status: int) -> None:
-    service.status, service.document = status, {"code": "POLICY", "message": "over the daily limit"}
-    with pytest.raises(SigningRefused, match=f"HTTP {status}, POLICY: over the daily limit"):
+@pytest.mark.parametrize(
+    ("document", "said"), [({}, "SAID: over the daily limit"), ({"protocol_version": "9"}, "without a reason")]
+)
+async def test_the_services_own_refusal_is_final(
+    desk: Any, service: SigningService, document: dict[str, Any], said: str
+) -> None:
+    service.status, service.document = 403, document
+    with pytest.raises(SigningRefused, match=f"HTTP 403, {said}"):
         await desk.signer.sign(desk.request())
 
 
-@pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
+@pytest.mark.parametrize("status", [400, 401, 404, 409, 422, 429, 500, 503])
 async def test_other_errors_may_pass(desk: Any, service: SigningService, status: int) -> None:
     service.status = status
     with pytest.raises(SignerUnavailable, match=f"HTTP {status}"):
@@ -157,7 +161,7 @@ async def test_an_unsigned_answer_is_not_believed(desk: Any, service: SigningSer
 
 async def test_another_secret_gets_no_signature(desk: Any, service: SigningService, tmp_path: Path) -> None:
     (tmp_path / "hmac").write_text("another-secret-that-is-as-long-as-the-first")
-    with pytest.raises(SignerUnavailable, match="HTTP 401"):
+    with pytest.raises(SignerUnavailable, match="HTTP 401 without this service's signature"):
         await desk.signer.sign(desk.request())
 
 
@@ -172,7 +176,7 @@ async def test_health_shows_the_address_and_signs_nothing(desk: Any, service: Si
     [
         ({"health_state": "degraded", "detail": "one vault of two"}, "degraded: one vault of two"),
         ({"signer_address": "left out"}, "does not say which address"),
-        ({"mood": "fine"}, "no HealthReport"),
+        ({"mood": "fine"}, "not a HealthAnswer"),
     ],
 )
 async def test_an_unwell_service_is_down_with_its_reason(
