@@ -60,6 +60,7 @@ class AwsKmsSigner(GuardedSigner):
 
     def _ask(self, call: Callable[[Any], T]) -> T:
         try:
+            import boto3  # noqa: F401
             from botocore.exceptions import BotoCoreError, ClientError
         except ImportError:
             raise ConfigurationError(f"signers.{self._key}: boto3 is not installed; install qtg-dagster[aws]") from None

@@ -10,6 +10,7 @@ from qtg_dagster.executors.signers.reading import PAYLOAD_FORMAT, ReadTransactio
 from qtg_dagster.inventory import ChainEntry, Inventory, SignerPolicy
 
 WEI_PER_GWEI = 10**9
+_USD = Asset("USD", 18)
 
 
 def check_hashes(request: SignRequest) -> None:
@@ -64,11 +65,22 @@ def check_policy(read: ReadTransaction, intent: SigningIntent, policy: SignerPol
     if read.max_priority_fee_per_gas > read.max_fee_per_gas:
         # No node takes such a transaction, and what is signed holds its nonce.
         raise SigningRefused("payload.transaction.max_priority_fee_per_gas: higher than max_fee_per_gas")
-    native = inventory.asset(chain.native_asset)
+    _check_gas_cost(read.gas * read.max_fee_per_gas, intent, policy, chain.native_asset, inventory)
+
+
+def _check_gas_cost(wei: int, intent: SigningIntent, policy: SignerPolicy, coin: str, inventory: Inventory) -> None:
+    native = inventory.asset(coin)
     ceiling = _parsed(native, policy.max_fee_native, field="policy.max_fee_native")
-    cost = Amount(native, read.gas * read.max_fee_per_gas)
-    if cost > ceiling:
-        raise SigningRefused(f"policy.max_fee_native: gas may cost {cost}, the ceiling is {ceiling}")
+    if wei > ceiling.base_units:
+        raise SigningRefused(f"policy.max_fee_native: gas may cost {wei} base units of {coin}, over {ceiling}")
+    if intent.max_fee_usd is None:
+        return
+    if coin not in policy.native_usd:
+        raise SigningRefused(f"policy.native_usd: no price of {coin}, so that max_fee_usd cannot be judged")
+    most = _parsed(_USD, intent.max_fee_usd, field="signing_intent.max_fee_usd")
+    price = _parsed(_USD, policy.native_usd[coin], field=f"policy.native_usd.{coin}")
+    if wei * price.base_units > most.base_units * 10**native.decimals:
+        raise SigningRefused(f"max_fee_usd: {wei} base units of {coin} at {price} are over {most}")
 
 
 def _check_asset(read: ReadTransaction, intent: SigningIntent, chain: ChainEntry) -> None:

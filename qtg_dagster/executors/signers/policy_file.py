@@ -36,7 +36,8 @@ class PolicyFile(Frozen):
         for key, policy in self.signers.items():
             for destination in policy.destinations:
                 evm_address(destination, field=f"signers.{key}.destinations")
-            for name, amount in (*policy.caps.items(), ("max_fee_native", policy.max_fee_native)):
+            numbers = (*policy.caps.items(), *policy.native_usd.items(), ("max_fee_native", policy.max_fee_native))
+            for name, amount in numbers:
                 if not _PLAIN.fullmatch(amount):
                     raise ValueError(f"signers.{key}: {name} {amount!r} is not a plain decimal number as text")
         return self

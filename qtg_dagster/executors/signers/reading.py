@@ -105,7 +105,10 @@ def _document(payload: str) -> dict[str, Any]:
 def _number(value: Any, name: str) -> int:
     if not isinstance(value, str) or not _NUMBER.fullmatch(value):
         raise SigningRefused(f"payload.transaction.{name}: {value!r} is not a whole number as text")
-    return int(value)
+    number = int(value)
+    if number >= 2**256:
+        raise SigningRefused(f"payload.transaction.{name}: {value} does not fit 256 bits")
+    return number
 
 
 def _effect(to: str, data: Any, value: int) -> tuple[str | None, str, int]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+import threading
 import traceback
 from typing import Any
 
@@ -145,6 +148,36 @@ async def test_the_credentials_never_show(signing_desk: Any, kms: KmsHolder, cap
     shown = [repr(desk.signer), caplog.text, "".join(traceback.format_exception(failure.value))]
     shown.append(repr(await desk.signer.health()))
     assert not any(AWS_CANARY in text for text in shown)
+
+
+async def test_a_missing_library_is_named(signing_desk: Any, kms: KmsHolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = desk_of(signing_desk, kms, kms.make_key())
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(ConfigurationError, match=r"install qtg-dagster\[aws\]"):
+        await desk.signer.sign(desk.request())
+    assert "boto3 is not installed" in (await desk.signer.health()).detail
+
+
+async def test_a_slow_kms_stops_nothing_else(
+    signing_desk: Any, kms: KmsHolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its call waits in a thread while the loop goes on."""
+    desk = desk_of(signing_desk, kms, kms.make_key())
+    asked, answer = threading.Event(), threading.Event()
+    honest = desk.signer._signature_of
+
+    def held(client: Any, digest: bytes) -> bytes:
+        asked.set()
+        assert answer.wait(30)
+        return bytes(honest(client, digest))
+
+    monkeypatch.setattr(desk.signer, "_signature_of", held)
+    signing = asyncio.create_task(desk.signer.sign(desk.request()))
+    assert await asyncio.to_thread(asked.wait, 30)
+    assert (await desk.signer.health()).health_state == "healthy"
+    assert not signing.done()
+    answer.set()
+    assert (await signing).signer_key == SIGNER
 
 
 def test_an_endpoint_without_tls_elsewhere_is_refused(signing_desk: Any) -> None:

@@ -39,6 +39,15 @@ class Holder:
         self.desk, self.signer, self.request, self.journal = desk, desk.signer, desk.request, desk.journal
         self.used = used
 
+    async def replace_policy(self, policy: dict[str, Any]) -> None:
+        """The same signer under another policy."""
+        inventory = self.desk.inventory
+        document = inventory.model_dump(mode="json")["signers"][SIGNER] | {"policy": policy}
+        inventory = inventory_with(inventory, document, inventory.accounts["treasury"].address)
+        await self.signer.close()
+        self.desk.inventory = inventory
+        self.desk.signer = self.signer = build_signer(SIGNER, inventory.signers[SIGNER], inventory, self.journal)
+
     async def refuses(self, request: Any) -> str:
         """The reason; neither key nor journal has seen anything of it."""
         used, journal = self.used(), dict(self.journal.by_nonce)
@@ -151,23 +160,43 @@ async def test_a_nonce_that_is_swapped_after_approval_never_reaches_the_key(
 @quick
 @given(
     fees=st.one_of(
-        st.tuples(st.just("max_fee_per_gas"), st.integers(100 * 10**9 + 1, 2**256 - 1)),
+        st.tuples(st.just("max_fee_per_gas"), st.integers(100 * 10**9 + 1, 10**78 - 1)),
         st.tuples(st.just("max_priority_fee_per_gas"), st.integers(2 * 10**9 + 1, 2**256 - 1)),
-        st.tuples(st.just("gas"), st.integers(5_000_001, 2**64)),
+        st.tuples(st.just("gas"), st.integers(5_000_001, 10**78 - 1)),
     )
 )
 async def test_a_fee_over_the_ceiling_never_reaches_the_key(holder: Holder, fees: tuple[str, int]) -> None:
-    assert "fee" in await holder.refuses(holder.request(transaction={fees[0]: str(fees[1])}))
+    reason = await holder.refuses(holder.request(transaction={fees[0]: str(fees[1])}))
+    assert "fee" in reason or "does not fit 256 bits" in reason
+
+
+@pytest.mark.parametrize(
+    ("price", "most", "reason"),
+    [
+        (None, "1000", "no price of ETH"),
+        ("3000", "0.41", "are over 0.41 USD"),
+        ("3000", "0.4199", "are over 0.4199 USD"),
+        ("3000", "1e3", "max_fee_usd"),
+        ("1e3", "1000", "native_usd.ETH"),
+    ],
+)
+async def test_a_fee_over_the_intents_own_ceiling_never_reaches_the_key(
+    holder: Holder, price: str | None, most: str, reason: str
+) -> None:
+    """70,000 gas at 2 gwei: 0.00014 ETH, 0.42 USD at this price. Without a price nobody can tell."""
+    await holder.replace_policy(POLICY | ({"native_usd": {"ETH": price}} if price else {}))
+    assert reason in await holder.refuses(holder.request(intent={"max_fee_usd": most}))
+
+
+async def test_a_fee_within_the_intents_own_ceiling_is_signed(holder: Holder) -> None:
+    await holder.replace_policy(POLICY | {"native_usd": {"ETH": "3000"}})
+    await holder.signer.sign(holder.request(intent={"max_fee_usd": "0.42"}))
+    assert holder.used() == 1
 
 
 async def test_without_a_policy_nothing_reaches_the_key(holder: Holder) -> None:
-    document = holder.desk.inventory.model_dump(mode="json")["signers"][SIGNER] | {"policy": {}}
-    address = holder.desk.inventory.accounts["treasury"].address
-    inventory = inventory_with(holder.desk.inventory, document, address)
-    await holder.signer.close()
-    holder.signer = build_signer(SIGNER, inventory.signers[SIGNER], inventory, holder.journal)
+    await holder.replace_policy({})
     assert "policy.destinations" in await holder.refuses(holder.request())
-    await holder.signer.close()
 
 
 async def test_a_second_effect_under_one_nonce_never_reaches_the_key(holder: Holder) -> None:

@@ -156,6 +156,7 @@ async def test_too_long_a_file_is_not_read(desk: Desk) -> None:
         (text(signers={SIGNER: POLICY | {"destinations": ["0x12"]}}), "destinations"),
         (text(signers={SIGNER: POLICY | {"caps": {"USDC": "1e9"}}}), "USDC '1e9' is not a plain decimal"),
         (text(signers={SIGNER: POLICY | {"max_fee_native": "-1"}}), "max_fee_native"),
+        (text(signers={SIGNER: POLICY | {"native_usd": {"ETH": "3,000"}}}), "ETH '3,000' is not a plain decimal"),
         (text() + b"serial: 9\n", "'serial' stands twice"),
         (b'{"format": "qtg.signer-policy.v1", "serial": 1, "serial": 2, "signers": {}}', "'serial' stands twice"),
         (b"[" * 500 + b"]" * 500, "the file"),
@@ -192,4 +193,4 @@ def test_two_policies_for_one_signer_are_refused(desk: Desk) -> None:
 def test_what_is_parsed_is_what_was_written() -> None:
     parsed = parse_policy(text())
     assert parsed.serial == 3
-    assert parsed.signers[SIGNER].model_dump(mode="json") == POLICY
+    assert parsed.signers[SIGNER].model_dump(mode="json", exclude_unset=True) == POLICY
