@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from qtg_dagster.cli.executor import executor
 from qtg_dagster.domain.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from qtg_dagster.executors.conformance import Bench, Report
+    from qtg_dagster.executors.conformance import Bench, Finding, Report
 
 _READ = click.Path(exists=True, dir_okay=False, path_type=Path)
 _WRITE = click.Path(dir_okay=False, path_type=Path)
@@ -60,21 +61,33 @@ def verify(
         bench = _at_url(subject, key, secret_env, context_file, book_url, ca_file, canary_names)
     else:
         bench = _of_key(subject, bench_name or _SHIPPED)
-    report = asyncio.run(_judge(subject, bench, clause_ids))
-    print_report(report, Console() if sys.stdout.isatty() else Console(width=150))
+    console = Console() if sys.stdout.isatty() else Console(width=150)
+    with console.status(f"judging {subject}") as status:
+
+        def tell(found: Finding) -> None:
+            status.update(f"judging {subject}: {found.clause} {found.verdict}")
+
+        report = asyncio.run(_judge(subject, bench, clause_ids, tell))
+    print_report(report, console)
     if junit_file is not None:
         write_junit(report, junit_file, allow_unjudged=allow_unjudged)
     sys.exit(0 if report.holds(allow_unjudged=allow_unjudged) else 1)
 
 
-async def _judge(subject: str, opening: AbstractAsyncContextManager[Bench], clause_ids: tuple[str, ...]) -> Report:
+async def _judge(
+    subject: str,
+    opening: AbstractAsyncContextManager[Bench],
+    clause_ids: tuple[str, ...],
+    tell: Callable[[Finding], None],
+) -> Report:
     from qtg_dagster.executors.conformance import Clause, verify_executor
 
     unknown = set(clause_ids) - {clause.value for clause in Clause}
     if unknown:
         raise InvalidInput("--clause", f"{', '.join(sorted(unknown))}: no such clause", f"Take of {', '.join(Clause)}.")
     async with opening as bench:
-        return await verify_executor(subject, bench, clauses=[Clause(each) for each in clause_ids] or list(Clause))
+        chosen = [Clause(each) for each in clause_ids] or list(Clause)
+        return await verify_executor(subject, bench, clauses=chosen, tell=tell)
 
 
 def _of_key(key: str, bench_name: str) -> AbstractAsyncContextManager[Bench]:

@@ -11,8 +11,6 @@ from qtg_dagster.executors.conformance.bench import Knob
 from qtg_dagster.executors.conformance.case import Answer, Case
 from qtg_dagster.executors.conformance.stage import Stage
 
-#: Without these the walk would not pass what is worth seeing.
-NEEDED = (Knob.AWAY, Knob.SETTLE)
 _ON_THE_WAY = (Knob.LOSE_REPLY, Knob.LOSE_REQUEST, Knob.ODD_STATUS, Knob.FAIL)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from qtg_dagster.domain.contract import ExecutionContext
 from qtg_dagster.executors.conformance import CLAUSES, Clause, Declared, Knob, Verdict, verify_executor
 from qtg_dagster.executors.conformance.checks import CHECKS
 from tests.executors.conformance import wrong_acting, wrong_looking, wrong_telling
@@ -98,6 +99,17 @@ async def test_a_declaration_covers_no_more_than_it_says(
     bench.declared = declared
     report = await verify_executor("declared", bench, limits=LIMITS, clauses=[clause])
     assert [finding.verdict for finding in report.findings] == [Verdict.BROKEN], report
+
+
+async def test_a_payload_that_is_no_object_cannot_vary_by_its_parts() -> None:
+    class Plain(RightExecutor):
+        def payload(self, context: ExecutionContext) -> str:
+            return "12.5 to a friend"
+
+    bench = MemoryBench(Plain)
+    bench.declared = Declared(varies=frozenset({"expires_at", "payload.id"}))
+    report = await verify_executor("plain", bench, limits=LIMITS, clauses=[Clause.PREPARE_REPEATABLE])
+    assert [finding.verdict for finding in report.findings] == [Verdict.BROKEN]
 
 
 async def test_an_executor_that_refuses_the_benchs_order_is_not_taken_for_right() -> None:

@@ -101,3 +101,9 @@ def test_a_clause_that_does_not_exist_is_refused() -> None:
 def test_a_key_is_judged_on_a_bench_of_ones_own() -> None:
     found = run("exec.memory.act", "--bench", _BENCH)
     assert found.exit_code == 0, found.output
+
+
+def test_a_key_that_ships_needs_no_bench() -> None:
+    found = run("exec.cex.deposit_observe", "--clause", "look.odd-status")
+    assert found.exit_code == 0, found.output
+    assert "UNLISTED_STATUS" in found.output

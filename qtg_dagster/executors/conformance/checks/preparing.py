@@ -85,5 +85,15 @@ def _flat(action: PreparedAction, varies: frozenset[str]) -> dict[str, Any]:
     fields |= {f"provider_refs.{name}": value for name, value in refs.items()}
     if any(name.startswith("payload.") for name in varies):
         del fields["payload_hash"]
-        fields |= {f"payload.{name}": value for name, value in json.loads(fields.pop("payload")).items()}
+        fields |= {f"payload.{name}": value for name, value in _keys(fields.pop("payload")).items()}
     return fields
+
+
+def _keys(payload: str) -> dict[str, Any]:
+    try:
+        found = json.loads(payload)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise Broken("parts of the payload are declared to vary, and it is no JSON object")
+    return found
