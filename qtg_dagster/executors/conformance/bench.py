@@ -32,7 +32,7 @@ class Declared(Frozen):
     acts: bool = True  # False: it only looks, `submit` sends nothing
     #: Fields of the prepared action that differ from one `prepare` to the next: `expires_at`, `provider_refs.NAME`, or
     #: `payload.NAME` for a key of a JSON payload.
-    varies: frozenset[str] = frozenset({"expires_at"})
+    varies: frozenset[str] = frozenset()
     negative_proof: bool = False  # recover has a rule by which absence proves that nothing was executed
     resends_signed_bytes: bool = False  # looks may hand over the very bytes that were signed: one effect at most
     done_when_on_record: bool = False  # COMPLETED means "the provider has it on record", in whatever status

@@ -13,6 +13,7 @@ from qtg_dagster.domain.contract import ExecutionContext
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import Frozen
 from qtg_dagster.executors.conformance.bench import Declared
+from qtg_dagster.executors.remote.terms import Terms
 
 _PLAIN: dict[str, Any] = {
     "request_id": "00000000-0000-0000-0000-000000000000",
@@ -32,10 +33,13 @@ _OWN = ("request_node_id", "idempotency_key")
 
 
 class BenchFile(Frozen):
-    """`context`: fields of the work order, of which `action_type` and `node_config` have no default."""
+    """`context`: fields of the work order, of which `action_type` and `node_config` have no default; `terms`: as the
+    inventory would have them.
+    """
 
     context: dict[str, Any]
     declared: Declared = Declared()
+    terms: Terms = Terms()
 
     @classmethod
     def read(cls, file: Path) -> BenchFile:

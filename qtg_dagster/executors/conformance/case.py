@@ -72,7 +72,7 @@ class Case:
         """Turn knobs; raises `NotJudged` when the bench has none of that name."""
         for knob in knobs:
             if knob not in self.bench.knobs:
-                raise NotJudged(f"the bench has no knob {knob!r}")
+                raise NotJudged(f"the bench has no knob {knob}")
             await self.bench.turn(knob, self.context)
 
     async def effects(self) -> int:

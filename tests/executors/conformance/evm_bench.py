@@ -131,7 +131,7 @@ class EvmBench:
 
 class TransferBench(EvmBench):
     role = "transfer"
-    declared = Declared(resends_signed_bytes=True)
+    declared = Declared(varies=frozenset({"expires_at"}), resends_signed_bytes=True)
 
     async def context(self) -> ExecutionContext:
         self.world.forget_nonces()

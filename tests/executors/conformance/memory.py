@@ -204,7 +204,7 @@ class MemoryBench:
     def __init__(self, executor_type: type[RightExecutor] = RightExecutor) -> None:
         self.provider = Provider()
         self.executor: Any = executor_type(self.provider)
-        self.declared = Declared()
+        self.declared = Declared(varies=frozenset({"expires_at"}))
         self.knobs = frozenset(Knob)
         self.canaries: tuple[str, ...] = (SECRET,)
         self._numbers = itertools.count(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from starlette.routing import Route
 from qtg_dagster.domain.clock import SystemClock
 from qtg_dagster.executors.conformance import Knob
 from qtg_dagster.executors.conformance.provider_book import PROVIDER_KNOBS
+from qtg_dagster.executors.contract import submit_grace
 from qtg_dagster.executors.remote.hosting import Listening, describe, hosting
 from qtg_dagster.executors.remote.service import ExecutorService
 from qtg_dagster.executors.request_gate import RequestGate
@@ -37,17 +38,21 @@ class Hosted:
     context_file: Path
 
 
-def book_app(bench: MemoryBench, knobs: frozenset[Knob] = PROVIDER_KNOBS) -> Starlette:
+def book_app(
+    count: Callable[[str | None], Awaitable[int]],
+    set_state: Callable[[Knob, str], None],
+    knobs: frozenset[Knob] = PROVIDER_KNOBS,
+) -> Starlette:
     """A provider's book as docs/conformance.md has it."""
 
     async def offered(request: Request) -> Response:
         return JSONResponse({"knobs": sorted(knobs)})
 
     async def effects(request: Request) -> Response:
-        return JSONResponse({"effects": await bench.effects(request.path_params.get("key"))})
+        return JSONResponse({"effects": await count(request.path_params.get("key"))})
 
     async def turn(request: Request) -> Response:
-        bench.set_state(Knob(request.path_params["knob"]), request.path_params["key"])
+        set_state(Knob(request.path_params["knob"]), request.path_params["key"])
         return Response(status_code=204)
 
     return Starlette(
@@ -72,9 +77,14 @@ async def hosted(
     gate = RequestGate([Secret(SHARED)], SystemClock())
     service = ExecutorService(bench.executor, describe(KEY, bench.executor, signs=False), gate)
     file = folder / "order.json"
-    order = {"context": {"action_type": "memory", "node_config": {"amount": "12.5"}}, "declared": declared}
+    terms = {"submit_grace_seconds": submit_grace(bench.executor), "signs": False}
+    order = {
+        "context": {"action_type": "memory", "node_config": {"amount": "12.5"}},
+        "declared": declared,
+        "terms": terms,
+    }
     file.write_text(json.dumps(order))
     async with AsyncExitStack() as stack:
         url, _ = await stack.enter_async_context(hosting(service.app(), where or Listening()))
-        book_url, _ = await stack.enter_async_context(hosting(book_app(bench), Listening()))
+        book_url, _ = await stack.enter_async_context(hosting(book_app(bench.effects, bench.set_state), Listening()))
         yield Hosted(bench, url, book_url, file)

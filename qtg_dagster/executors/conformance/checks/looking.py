@@ -52,7 +52,7 @@ async def never_back_from_the_end(stage: Stage) -> str:
         await case.turn(knob)
         reached = await case.observe_until(end)
         if reached.status is not end:
-            raise Broken(f"settled by {knob!r}, and observe does not come to {end}: {reached}")
+            raise Broken(f"settled by {knob}, and observe does not come to {end}: {reached}")
         for _ in range(_LOOKS):
             await _still(case, end)
         await case.turn(knob)

@@ -51,7 +51,7 @@ async def answers_are_listed(stage: Stage) -> str:
     if plain.status not in _ANSWERS:
         raise Broken(f"submit answered {plain}")
     if Knob.AWAY not in stage.bench.knobs:
-        return f"{plain}; an outage was not tried: the bench has no knob {Knob.AWAY!r}"
+        return f"{plain}; an outage was not tried: the bench has no knob {Knob.AWAY}"
     case = await stage.case()
     await case.ready()
     await case.turn(Knob.AWAY)
