@@ -73,7 +73,10 @@ async def open_platform(
             stack.push_async_callback(_register_remote(executors, key, service).close)
         if register_more is not None:
             register_more(executors, inventory)
-        journal = SignerJournal(database)
+        # A role of its own writes what was signed; nobody who asks for signatures could.
+        signers_database = Database(settings.signer_database_url or settings.database_url, pool_size=2)
+        stack.push_async_callback(signers_database.close)
+        journal = SignerJournal(signers_database)
         for key, entry in inventory.signers.items():
             signer = build_signer(key, entry, inventory, journal)
             stack.push_async_callback(signer.close)

@@ -23,6 +23,9 @@ class Settings(BaseSettings):
         validation_alias=AliasChoices("DATABASE_URL", "database_url"),
         description="PostgreSQL to use; empty = the embedded one of `qtg up`",
     )
+    signer_database_url: str = Field(
+        default="", description="the signers' journal under a role of its own; empty = DATABASE_URL"
+    )
     inventory_file: Path | None = Field(default=None, description="YAML of assets, chains, venues, accounts, signers")
     network_class: str = Field(default="sandbox", pattern=r"^[a-z][a-z0-9_]{0,30}$")
 

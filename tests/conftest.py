@@ -73,6 +73,11 @@ def empty_database_url(postgres_url: str, new_database: Callable[..., str]) -> I
     _drop(postgres_url, url)
 
 
+def as_role(url: str, role: str) -> str:
+    """The URL of a database of this session for one of the roles that do not own it."""
+    return url.replace("//qtg@", f"//{role}@", 1)
+
+
 def url_of_database(postgres_url: str, name: str) -> str:
     """The session's URL with another database's name."""
     return postgres_url.replace("@/qtg?", f"@/{name}?", 1)

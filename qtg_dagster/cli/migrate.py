@@ -9,15 +9,14 @@ import click
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 when a migration is pending.")
 def migrate(check: bool) -> None:
     """Bring the database to the newest schema (`qtg up` does it by itself)."""
-    from qtg_dagster.host.database import database_url
+    from qtg_dagster.host.database import database_urls
     from qtg_dagster.settings import load_settings
     from qtg_dagster.store.migrate import pending, upgrade
 
-    url = database_url(load_settings())
+    url = database_urls(load_settings()).owner
     missing = pending(url)
     if missing and check:
         click.echo(f"pending: {', '.join(missing)}")
         raise SystemExit(1)
-    if missing:
-        upgrade(url)
+    upgrade(url)  # also when nothing is missing: roles that were made since get their rights
     click.echo(f"applied: {', '.join(missing)}" if missing else "the database is at the newest migration")

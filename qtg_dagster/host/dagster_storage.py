@@ -16,7 +16,7 @@ from dagster._serdes import ConfigurableClassData
 from dagster_postgres.storage import DagsterPostgresStorage
 from sqlalchemy import Engine, create_engine
 
-from qtg_dagster.host.database import dagster_url, database_url
+from qtg_dagster.host.database import dagster_url, database_urls
 from qtg_dagster.host.paths import state_home
 from qtg_dagster.host.postgres import EmbeddedPostgres
 from qtg_dagster.settings import load_settings
@@ -54,7 +54,7 @@ def storage_url() -> str:
     settings = load_settings()
     if not settings.database_url:
         start_embedded()
-    return dagster_url(database_url(settings))
+    return dagster_url(database_urls(settings).dagster)
 
 
 def start_embedded() -> None:

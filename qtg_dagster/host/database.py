@@ -1,27 +1,51 @@
-"""Which database this machine's QTG uses, and its URL in the dialects that its parts speak."""
+"""Which database this machine's QTG uses, and its URLs for those who connect."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.host.paths import state_home
 from qtg_dagster.host.postgres import EmbeddedPostgres
 from qtg_dagster.settings import Settings
+from qtg_dagster.store.roles import APP, DAGSTER, SIGNER
 from qtg_dagster.store.urls import plain_url, with_options, with_scheme
 
 DAGSTER_SCHEMA = "dagster"
 
 
-def database_url(settings: Settings) -> str:
-    """`DATABASE_URL`, else the running embedded server; raises `ConfigurationError` when there is neither."""
-    if settings.database_url:
-        return plain_url(settings.database_url)
+@dataclass(frozen=True, slots=True)
+class DatabaseUrls:
+    """The plain URLs of one database, by who connects. All are alike where QTG was given a single one."""
+
+    owner: str  # migrations
+    app: str  # drains, schedules, operators
+    signer: str  # the signers' journal
+    dagster: str  # Dagster's own storage
+
+    @classmethod
+    def of(cls, server: EmbeddedPostgres) -> DatabaseUrls:
+        """Each as a role of its own."""
+        return cls(server.url, server.url_of(APP), server.url_of(SIGNER), server.url_of(DAGSTER))
+
+    @classmethod
+    def given(cls, settings: Settings) -> DatabaseUrls:
+        """As the settings have them: another server, whose roles its administrator gives out."""
+        url = plain_url(settings.database_url)
+        return cls(url, url, plain_url(settings.signer_database_url or url), url)
+
+
+def database_urls(settings: Settings) -> DatabaseUrls:
+    """Of `DATABASE_URL`, else of the running embedded server; raises `ConfigurationError` when there is neither."""
     server = EmbeddedPostgres(state_home())
-    if not server.is_alive():
+    if settings.database_url and not server.serves(plain_url(settings.database_url)):
+        return DatabaseUrls.given(settings)
+    if not settings.database_url and not server.is_alive():
         raise ConfigurationError(
             f"no database: DATABASE_URL is not set and the embedded PostgreSQL of {server.home} does not run. "
             "Start it with `qtg up`, or set DATABASE_URL=postgresql://user:password@host/database"
         )
-    return server.url
+    return DatabaseUrls.of(server)
 
 
 def dagster_url(url: str) -> str:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from qtg_dagster.host.database import dagster_url, database_url
+from qtg_dagster.host.database import DatabaseUrls, dagster_url, database_urls
 from qtg_dagster.host.paths import state_home
 from qtg_dagster.settings import Settings, load_settings
 
 
-def shared_environment(home: Path, url: str) -> dict[str, str]:
-    """Variables for every process of this state folder; `url` is its database's plain URL."""
+def shared_environment(home: Path, urls: DatabaseUrls) -> dict[str, str]:
+    """Variables for every process of this state folder."""
     inventory = os.environ.get("MG_INVENTORY_FILE") or str(home / "inventory.yaml")
     return {
-        "DATABASE_URL": url,
-        "QTG_DAGSTER_DATABASE_URL": dagster_url(url),
+        "DATABASE_URL": urls.app,
+        "MG_SIGNER_DATABASE_URL": urls.signer,
+        "QTG_DAGSTER_DATABASE_URL": dagster_url(urls.dagster),
         "QTG_HOME": str(home),
         "DAGSTER_HOME": str(home / "dagster"),
         "DAGSTER_DISABLE_TELEMETRY": "1",
@@ -29,7 +30,8 @@ def machine_settings() -> Settings:
     Raises `ConfigurationError` when there is no database to talk to.
     """
     settings = local_settings()
-    return settings.model_copy(update={"database_url": database_url(settings)})
+    urls = database_urls(settings)
+    return settings.model_copy(update={"database_url": urls.app, "signer_database_url": urls.signer})
 
 
 def local_settings() -> Settings:

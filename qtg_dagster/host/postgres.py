@@ -20,6 +20,7 @@ from qtg_dagster.host.locks import exclusive
 from qtg_dagster.host.postgres_binaries import Binaries, as_user, choose, runnable_by, server_environment
 from qtg_dagster.host.postgres_place import Place, place_of
 from qtg_dagster.host.processes import command_line
+from qtg_dagster.store.roles import CREATE_ROLES, ROLES
 
 _START_SECONDS = 120  # crash recovery on a busy disk takes its time
 _STOP_SECONDS = 30
@@ -63,6 +64,14 @@ class EmbeddedPostgres:
     def url(self) -> str:
         """`postgresql://` URL of the database `qtg` over the unix socket; valid while the server runs."""
         return self._url(_OWNER, _OWNER)
+
+    def url_of(self, role: str) -> str:
+        """The same for one of the roles that only work in the schema (`store/roles.py`)."""
+        return self._url(role, _OWNER)
+
+    def serves(self, url: str) -> bool:
+        """Whether a plain URL names this server's database, as whichever role."""
+        return url in (self.url, *map(self.url_of, ROLES))
 
     def is_alive(self) -> bool:
         """True when a server answers on our socket and its data folder is ours."""
@@ -217,6 +226,8 @@ class EmbeddedPostgres:
                 connection.execute(f"CREATE ROLE {_OWNER} LOGIN CREATEDB CREATEROLE")
             if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [_OWNER]).fetchone():
                 connection.execute(f"CREATE DATABASE {_OWNER} OWNER {_OWNER}")
+            connection.execute(CREATE_ROLES)
+            connection.execute(f"GRANT {', '.join(ROLES)} TO {_OWNER}")
 
     def _run(self, command: list[str]) -> int:
         """Run one of PostgreSQL's programs; its words go to a file, since the server keeps its outputs."""

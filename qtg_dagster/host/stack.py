@@ -15,6 +15,7 @@ from typing import Protocol
 from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.host.bytecode import compile_sources
 from qtg_dagster.host.dagster_home import prepare_dagster_home
+from qtg_dagster.host.database import DatabaseUrls
 from qtg_dagster.host.environment import shared_environment
 from qtg_dagster.host.paths import project_root
 from qtg_dagster.host.ports import remembered_port
@@ -87,16 +88,18 @@ class Stack:
         """The embedded server; None when DATABASE_URL names another one (our own may stand in it, from `qtg env`)."""
         server = EmbeddedPostgres(self.home)
         given = self.settings.database_url
-        return server if not given or plain_url(given) == server.url else None
+        return server if not given or server.serves(plain_url(given)) else None
 
     def _start(self, supervisor: Supervisor, server: EmbeddedPostgres | None) -> str:
-        url = server.start() if server is not None else plain_url(self.settings.database_url)
+        if server is not None:
+            server.start()
+        urls = DatabaseUrls.of(server) if server is not None else DatabaseUrls.given(self.settings)
         self.say(f"postgresql is ready ({'embedded' if server is not None else 'DATABASE_URL'})")
-        supervisor.complete("migrate", _python("qtg_dagster", "migrate"), shared_environment(self.home, url))
+        supervisor.complete("migrate", _python("qtg_dagster", "migrate"), shared_environment(self.home, urls))
         self.say("the database is at the newest migration")
         for extend in self.extensions:
             extend(supervisor, self.home)
-        environment = {**shared_environment(self.home, url), **_FEW_ARENAS}
+        environment = {**shared_environment(self.home, urls), **_FEW_ARENAS}
         code_port = remembered_port(self.home, "code-server")
         web_port = remembered_port(self.home, "webserver", self.web_port or _WEB_PORT)
         workspace = prepare_dagster_home(self.home, code_port)
@@ -104,7 +107,7 @@ class Stack:
         if self.settings.start_paused:  # nothing may be there to start a node before the breaker stands
             _await_seeding(seeding)
         supervisor.start(code_server(code_port, environment))
-        supervisor.start(webserver(web_port, workspace, environment), daemon(url, workspace, environment))
+        supervisor.start(webserver(web_port, workspace, environment), daemon(urls.dagster, workspace, environment))
         if not self.settings.start_paused:
             _await_seeding(seeding)
         return f"http://127.0.0.1:{web_port}"

@@ -30,7 +30,7 @@ def _config() -> Config:
 
 
 def upgrade(url: str) -> None:
-    """Apply every pending migration under a lock, and create the schema that Dagster's storage lives in."""
+    """Apply every pending migration under a lock, and make Dagster's schema; roles get their rights anew each time."""
     engine = _engine(url)
     try:
         with engine.connect() as connection:
@@ -41,6 +41,8 @@ def upgrade(url: str) -> None:
             config = _config()
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
+            connection.commit()
+            connection.execute(text(f"SELECT {SCHEMA}.grant_roles()"))
             connection.commit()
             connection.execute(text("SELECT pg_advisory_unlock(:a, :b)"), MIGRATION_LOCK)
     finally:

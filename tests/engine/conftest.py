@@ -14,6 +14,8 @@ from qtg_dagster.inventory import AccountEntry, AssetEntry, Inventory
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.postgres import PostgresStore
+from qtg_dagster.store.roles import APP
+from tests.conftest import as_role
 from tests.engine.desk import Desk
 from tests.engine.provider import ScriptedExecutor, ScriptedProvider, ScriptedSigner
 from tests.recycling import wipe
@@ -64,7 +66,7 @@ def executors(provider: ScriptedProvider) -> ExecutorRegistry:
 
 @pytest.fixture
 async def engine(database_url: str, executors: ExecutorRegistry, signer: ScriptedSigner) -> AsyncIterator[Engine]:
-    database = Database(database_url, pool_size=5)
+    database = Database(as_role(database_url, APP), pool_size=5)  # with the rights that it has in production
     signers = SignerRegistry()
     signers.register(signer.signer_key, signer)
     settings = Settings(database_url=database_url, drain_poll_seconds=0.2, drain_linger_seconds=0.3)
@@ -77,7 +79,11 @@ async def engine(database_url: str, executors: ExecutorRegistry, signer: Scripte
 
 
 @pytest.fixture
-async def desk(engine: Engine, provider: ScriptedProvider, signer: ScriptedSigner) -> AsyncIterator[Desk]:
+async def desk(
+    engine: Engine, provider: ScriptedProvider, signer: ScriptedSigner, database_url: str
+) -> AsyncIterator[Desk]:
     """The engine with a registered runner."""
+    owner = Database(database_url, pool_size=2)
     async with engine.store.runner(RunnerIdentity("dispatch", engine.settings.network_class)) as runner:
-        yield Desk(engine, runner, provider, signer)
+        yield Desk(engine, runner, provider, signer, owner)
+    await owner.close()

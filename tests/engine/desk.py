@@ -13,6 +13,7 @@ from qtg_dagster.engine.dispatch import dispatch_ready_nodes
 from qtg_dagster.engine.observe import observe_active_nodes
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.engine.recover import recover_unknown_nodes
+from qtg_dagster.store.database import Database
 from qtg_dagster.store.runners import Runner
 from tests.engine import plans
 from tests.engine.provider import Answer, ScriptedProvider, ScriptedSigner, answer
@@ -28,6 +29,7 @@ class Desk:
     runner: Runner
     provider: ScriptedProvider
     signer: ScriptedSigner
+    owner: Database  # reads, and changes rows as no part of QTG may
     request_id: str = ""
 
     def under(self, **settings: object) -> None:
@@ -61,12 +63,12 @@ class Desk:
 
     async def rows(self, sql: str, **bound: object) -> list[Row]:
         """Read by plain SQL, to judge the engine by what is stored."""
-        async with self.engine.database.transaction() as transaction:
+        async with self.owner.transaction() as transaction:
             return [dict(row) for row in (await transaction.execute(text(sql), bound)).mappings()]
 
     async def sql(self, statement: str, **bound: object) -> None:
         """Change rows behind the engine's back."""
-        async with self.engine.database.transaction() as transaction:
+        async with self.owner.transaction() as transaction:
             await transaction.execute(text(statement), bound)
 
     async def states(self) -> dict[str, str]:

@@ -16,7 +16,9 @@ from qtg_dagster.engine.ports import Runner, Store
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.ledger import verify_ledger
 from qtg_dagster.store.postgres import PostgresStore
+from qtg_dagster.store.roles import APP
 from qtg_dagster.store.runners import Runner as PostgresRunner
+from tests.conftest import as_role
 from tests.engine.memory import Away, MemoryRunner, MemoryStore
 
 Row = dict[str, Any]
@@ -201,7 +203,7 @@ class PostgresGround:
     away: Exception = psycopg.OperationalError("the server closed the connection unexpectedly")
 
     def __init__(self, url: str) -> None:
-        self._database = Database(url, pool_size=5)
+        self._database = Database(as_role(url, APP), pool_size=5)
         self.store = PostgresStore(self._database)
         self.clock: Clock = SystemClock()
         self._admin = psycopg.connect(url, autocommit=True, row_factory=dict_row)

@@ -13,6 +13,7 @@ from qtg_dagster.host.dagster_storage import URL_VARIABLE, PooledPostgresStorage
 from qtg_dagster.host.database import dagster_url
 from qtg_dagster.host.paths import project_root
 from qtg_dagster.host.postgres import EmbeddedPostgres
+from qtg_dagster.store.roles import DAGSTER
 
 
 @pytest.fixture
@@ -97,7 +98,7 @@ def test_dagsters_own_commands_start_the_embedded_server(
     monkeypatch.delenv(URL_VARIABLE, raising=False)
     monkeypatch.setenv("QTG_HOME", str(home))
     server = server_in()
-    assert storage_url() == dagster_url(server.url)
+    assert storage_url() == dagster_url(server.url_of(DAGSTER))
     assert server.is_alive()
 
 

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
+from sqlalchemy.engine import make_url
 
 from qtg_dagster.domain.errors import ConfigurationError
-from qtg_dagster.host.database import dagster_url, database_url
+from qtg_dagster.host.database import DatabaseUrls, dagster_url, database_urls
+from qtg_dagster.host.postgres import EmbeddedPostgres
 from qtg_dagster.settings import Settings
+from qtg_dagster.store.roles import APP
 from qtg_dagster.store.urls import plain_url, sqlalchemy_url
 
 SOCKET = "postgresql://qtg@/qtg?host=%2Fa%20b%2Frun&port=5432"
@@ -46,8 +49,23 @@ def test_both_drivers_reach_the_embedded_server(empty_database_url: str) -> None
 def test_no_database_names_both_ways_out(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setenv("QTG_HOME", str(home))
     with pytest.raises(ConfigurationError, match=r"DATABASE_URL.*qtg up"):
-        database_url(Settings(database_url=""))
+        database_urls(Settings(database_url=""))
 
 
 def test_database_url_goes_before_the_embedded_server() -> None:
-    assert database_url(Settings(database_url="postgres://u@h/d")) == "postgresql://u@h/d"
+    given = "postgresql://u@h/d"
+    assert database_urls(Settings(database_url="postgres://u@h/d")) == DatabaseUrls(given, given, given, given)
+
+
+def test_signers_may_be_given_a_role_of_their_own() -> None:
+    urls = database_urls(Settings(database_url="postgres://u@h/d", signer_database_url="postgres://s@h/d"))
+    assert (urls.app, urls.signer) == ("postgresql://u@h/d", "postgresql://s@h/d")
+
+
+def test_on_the_embedded_server_each_connects_as_a_role_of_its_own(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    monkeypatch.setenv("QTG_HOME", str(home))
+    server = EmbeddedPostgres(home)
+    for name in (server.url, server.url_of(APP)):  # also after `eval "$(qtg env)"`
+        urls = database_urls(Settings(database_url=name))
+        users = [make_url(url).username for url in (urls.owner, urls.app, urls.signer, urls.dagster)]
+        assert users == ["qtg", "qtg_app", "qtg_signer", "qtg_dagster"]

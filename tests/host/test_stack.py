@@ -14,13 +14,14 @@ import pytest
 import yaml
 
 from qtg_dagster.host.dagster_home import prepare_dagster_home
-from qtg_dagster.host.database import dagster_url
+from qtg_dagster.host.database import DatabaseUrls, dagster_url
 from qtg_dagster.host.environment import shared_environment
 from qtg_dagster.host.postgres import EmbeddedPostgres
 from qtg_dagster.host.process_records import load
 from qtg_dagster.host.processes import started_at
 from qtg_dagster.host.stack import Stack
 from qtg_dagster.settings import Settings
+from qtg_dagster.store.roles import APP
 
 
 def qtg(home: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -84,21 +85,24 @@ def test_the_shared_environment_names_the_inventory_once_there_is_one(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MG_INVENTORY_FILE", raising=False)
-    url = "postgresql://u@h/d"
-    assert "MG_INVENTORY_FILE" not in shared_environment(home, url)
+    urls = DatabaseUrls("postgresql://o@h/d", "postgresql://a@h/d", "postgresql://s@h/d", "postgresql://d@h/d")
+    assert "MG_INVENTORY_FILE" not in shared_environment(home, urls)
     (home / "inventory.yaml").write_text("{}")
-    shared = shared_environment(home, url)
+    shared = shared_environment(home, urls)
     assert shared["MG_INVENTORY_FILE"] == str(home / "inventory.yaml")
-    assert shared["QTG_DAGSTER_DATABASE_URL"] == dagster_url(url)
+    assert shared["DATABASE_URL"] == urls.app
+    assert shared["MG_SIGNER_DATABASE_URL"] == urls.signer
+    assert shared["QTG_DAGSTER_DATABASE_URL"] == dagster_url(urls.dagster)
 
 
 def test_the_embedded_servers_own_url_counts_as_embedded(home: Path) -> None:
     """After `eval "$(qtg env)"` DATABASE_URL names our own server, which must still be started."""
-    own = EmbeddedPostgres(home).url
+    server = EmbeddedPostgres(home)
 
     def stack(url: str) -> Stack:
         return Stack(home, Settings(database_url=url), lambda _line: None)
 
     assert stack("")._embedded() is not None
-    assert stack(own)._embedded() is not None
+    assert stack(server.url)._embedded() is not None
+    assert stack(server.url_of(APP))._embedded() is not None
     assert stack("postgresql://elsewhere/d")._embedded() is None
