@@ -115,6 +115,10 @@ FAULTS: dict[str, tuple[str, Behaviour]] = {
     "a list": ("MALFORMED", signing(200, b"[]")),
     "empty": ("MALFORMED", signing(200, b"")),
     "not a number": ("MALFORMED", signing(200, json.dumps(result(retry_after_seconds=float("nan"))).encode())),
+    "not a number, in the evidence": (
+        "MALFORMED",
+        signing(200, json.dumps(result(evidence={"fee": float("inf")})).encode()),
+    ),
     "wrong version": ("WRONG_VERSION", signing(200, {**COMPLETED, "protocol_version": "2.0"})),
     "no version": ("WRONG_VERSION", signing(200, {"result": COMPLETED["result"]})),
     "wrongly typed": ("MALFORMED", signing(200, json.dumps(result(retry_after_seconds="5")).encode())),

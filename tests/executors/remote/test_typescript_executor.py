@@ -10,7 +10,7 @@ import pytest
 
 from qtg_dagster.domain.clock import SystemClock
 from qtg_dagster.domain.contract import ExecutionResult, HealthState, ResultStatus
-from qtg_dagster.domain.errors import InvalidInput
+from qtg_dagster.domain.errors import InvalidInput, RemoteFault
 from qtg_dagster.executors.message_auth import new_nonce, request_headers
 from qtg_dagster.executors.remote.executor import RemoteExecutor
 from qtg_dagster.executors.remote.terms import Terms
@@ -53,6 +53,14 @@ async def test_terms_that_differ_degrade_it(tmp_path: Path, connect: Connect) ->
         report = await connect(service.url, terms=Terms(submit_grace_seconds=5)).health()
     assert report.health_state is HealthState.DEGRADED
     assert "submit_grace_seconds: the service says 60, the inventory 5" in report.detail
+
+
+async def test_a_prepared_action_that_wants_no_signature_where_one_is_expected_is_not_sent_on(
+    tmp_path: Path, connect: Connect
+) -> None:
+    async with node_service(tmp_path) as service:
+        with pytest.raises(RemoteFault, match="WRONG_TERMS: signing_required is False"):
+            await connect(service.url, terms=Terms(signs=True)).prepare(order())
 
 
 async def test_wrong_input_is_named(tmp_path: Path, connect: Connect) -> None:
