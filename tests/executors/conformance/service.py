@@ -78,12 +78,9 @@ async def hosted(
     service = ExecutorService(bench.executor, describe(KEY, bench.executor, signs=False), gate)
     file = folder / "order.json"
     terms = {"submit_grace_seconds": submit_grace(bench.executor), "signs": False}
-    order = {
-        "context": {"action_type": "memory", "node_config": {"amount": "12.5"}},
-        "declared": declared,
-        "terms": terms,
-    }
-    file.write_text(json.dumps(order))
+    order = {"action_type": "memory", "node_config": {"amount": "12.5"}}
+    claims = {"varies": ["expires_at"], **declared}
+    file.write_text(json.dumps({"context": order, "declared": claims, "terms": terms}))
     async with AsyncExitStack() as stack:
         url, _ = await stack.enter_async_context(hosting(service.app(), where or Listening()))
         book_url, _ = await stack.enter_async_context(hosting(book_app(bench.effects, bench.set_state), Listening()))

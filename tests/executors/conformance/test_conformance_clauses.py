@@ -90,6 +90,7 @@ async def test_what_is_declared_is_no_breach(executor: type[RightExecutor], decl
         (wrong_looking.OddIsFailed, Declared(done_when_on_record=True), Clause.LOOK_ODD_STATUS),
         (wrong_telling.AlwaysHealthy, Declared(health_raises=True), Clause.HEALTH_TELLS_DOWN),
         (RightExecutor, Declared(acts=False), Clause.SUBMIT_ONCE),
+        (RightExecutor, Declared(), Clause.PREPARE_REPEATABLE),
     ],
 )
 async def test_a_declaration_covers_no_more_than_it_says(
