@@ -14,6 +14,7 @@ from qtg_dagster.executors.signers.building import build_signer
 from qtg_dagster.inventory import Inventory, RemoteExecutorEntry
 from qtg_dagster.lanes import cex, evm
 from qtg_dagster.logs import configure_logs
+from qtg_dagster.recursion import keep_recursion_limit
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.nonces import NonceLedger
@@ -60,6 +61,8 @@ async def open_platform(
     """
     configure_logs()
     inventory = inventory or settings.inventory
+    if inventory.chains or inventory.signers:
+        keep_recursion_limit()
     async with AsyncExitStack() as stack:
         database = Database(settings.database_url, pool_size=pool_size or settings.database_pool_size)
         stack.push_async_callback(database.close)
@@ -73,14 +76,14 @@ async def open_platform(
             stack.push_async_callback(_register_remote(executors, key, service).close)
         if register_more is not None:
             register_more(executors, inventory)
-        # A role of its own writes what was signed; nobody who asks for signatures could.
-        signers_database = Database(settings.signer_database_url or settings.database_url, pool_size=2)
-        stack.push_async_callback(signers_database.close)
-        journal = SignerJournal(signers_database)
-        for key, entry in inventory.signers.items():
-            signer = build_signer(key, entry, inventory, journal)
-            stack.push_async_callback(signer.close)
-            signers.register(key, signer)
+        if inventory.signers:
+            # A role of its own writes what was signed; nobody who asks for signatures could.
+            journals = Database(settings.signer_database_url or settings.database_url, pool_size=2)
+            stack.push_async_callback(journals.close)
+            for key, entry in inventory.signers.items():
+                signer = build_signer(key, entry, inventory, SignerJournal(journals))
+                stack.push_async_callback(signer.close)
+                signers.register(key, signer)
         engine = Engine(PostgresStore(database), settings, inventory, executors, signers)
         yield Platform(settings, engine, (*exchanges.balance_fetchers, *chains.balance_fetchers), nonces)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from qtg_dagster import composition
@@ -47,3 +50,21 @@ async def test_a_platform_that_cannot_be_built_leaves_nothing_open(closed: list[
         async with open_platform(SETTINGS, inventory=Inventory(), register_more=refuse):
             pass
     assert closed == ["chains", "database"]
+
+
+def test_a_platform_with_chains_keeps_pythons_recursion_limit() -> None:
+    code = """
+import asyncio, sys
+from qtg_dagster.composition import open_platform
+from qtg_dagster.inventory import ChainEntry, Inventory
+from qtg_dagster.settings import Settings
+chain = ChainEntry(name="one", rpc_urls=("http://127.0.0.1:1",), native_asset="ETH")
+inventory = Inventory(assets={"ETH": {"symbol": "ETH", "decimals": 18}}, chains={"eip155:1": chain})
+async def main():
+    async with open_platform(Settings(database_url="postgresql://nowhere/d"), inventory=inventory):
+        import eth_account, web3
+        print(sys.getrecursionlimit())
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "1000", done.stderr[-800:]
