@@ -13,6 +13,7 @@ from qtg_dagster.domain.contract import (
     SignedPayload,
     SignRequest,
 )
+from qtg_dagster.domain.review import FeeEstimate
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
@@ -98,6 +99,15 @@ class Adopts(Protocol):
         ACCEPTED with refs and evidence: `observe` follows it from the refs alone. REJECTED says what differs, or why
         the node's own attempt could still act beside it; UNKNOWN that it could not be looked at.
         """
+        ...
+
+
+@runtime_checkable
+class EstimatesFees(Protocol):
+    """An executor that can say beforehand what its action would cost."""
+
+    async def estimate_fee(self, context: ExecutionContext) -> FeeEstimate:
+        """The fee as things stand now. Reads only and reserves nothing; raises with the reason when it is not known."""
         ...
 
 

@@ -22,9 +22,11 @@ from qtg_dagster.domain.contract import (
 )
 from qtg_dagster.domain.errors import Conflict, InvalidInput, QtgError
 from qtg_dagster.domain.plans import RiskControls
+from qtg_dagster.domain.review import FeeEstimate
 from qtg_dagster.lanes.cex.accounts import VenueAccounts
 from qtg_dagster.lanes.cex.adopting import judge_adoption, look_up_adopted
 from qtg_dagster.lanes.cex.answers import FAILED_LOOK_SECONDS, lookup_failed, not_now, observing, refused
+from qtg_dagster.lanes.cex.fee_estimate import estimate_withdrawal_fee
 from qtg_dagster.lanes.cex.health import venues_health
 from qtg_dagster.lanes.cex.negative_proof import ArrivalWitness
 from qtg_dagster.lanes.cex.orders import Withdrawal, withdrawal_of
@@ -185,6 +187,10 @@ class WithdrawalAction:
             return refused(problem)
         except LookupFailed as problem:
             return lookup_failed(ResultStatus.UNKNOWN, problem)
+
+    async def estimate_fee(self, context: ExecutionContext) -> FeeEstimate:
+        """What the venue lists as its fee; see `estimate_withdrawal_fee`."""
+        return await estimate_withdrawal_fee(self._accounts, context)
 
     async def health(self) -> HealthReport | None:
         """System status and a signed request that changes nothing, at every venue."""

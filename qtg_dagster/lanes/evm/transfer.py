@@ -16,16 +16,19 @@ from qtg_dagster.domain.contract import (
     ResultStatus,
 )
 from qtg_dagster.domain.errors import Conflict, InvalidInput, NotFound
+from qtg_dagster.domain.review import FeeEstimate
 from qtg_dagster.lanes.evm.adopting import adopted_transfer, judge_adoption
-from qtg_dagster.lanes.evm.answers import LOOK_FAILED, chains_health, look_failed, rejected
+from qtg_dagster.lanes.evm.answers import LOOK_FAILED, look_failed, rejected
 from qtg_dagster.lanes.evm.broadcast import Verdict, verdict_of_error, verdict_of_hash
 from qtg_dagster.lanes.evm.endpoint import RpcRefused
 from qtg_dagster.lanes.evm.fate import Fate, Sighting, look
+from qtg_dagster.lanes.evm.fee_estimate import estimate_transfer_fee
+from qtg_dagster.lanes.evm.health import chains_health
 from qtg_dagster.lanes.evm.nonces import NonceLedger
-from qtg_dagster.lanes.evm.outcome import observed, recovered, unsigned
+from qtg_dagster.lanes.evm.outcome import mismatched, observed, recovered, unsigned
 from qtg_dagster.lanes.evm.preflight import Call, check_cost, check_transfer, estimate_gas, offer_fees
 from qtg_dagster.lanes.evm.rpc import ChainRpc, Chains
-from qtg_dagster.lanes.evm.sent import SentTransfer
+from qtg_dagster.lanes.evm.sent import NotThisTransfer, SentTransfer
 from qtg_dagster.lanes.evm.terms import TransferTerms
 from qtg_dagster.lanes.evm.transaction import PAYLOAD_FORMAT, UnsignedTransaction
 
@@ -117,13 +120,16 @@ class Transfer:
         try:
             sent = SentTransfer.of(self._terms(context), prepared)
             signed = str(prepared.signed_payload)
-        except (InvalidInput, NotFound, ValueError) as error:
+        except (InvalidInput, NotFound, NotThisTransfer) as error:
             return rejected("SIGNED_PAYLOAD_MISMATCH", f"the signed bytes are not what was prepared: {error}")
-        if prepared.expires_at is not None and prepared.expires_at <= self._clock.now():
+        now = self._clock.now()
+        if prepared.expires_at is not None and prepared.expires_at <= now:
+            until = prepared.expires_at.isoformat()
             return ExecutionResult(
                 status=ResultStatus.NOT_SENT,
                 error_code="PREPARED_EXPIRED",
-                error_message=f"prepared until {prepared.expires_at.isoformat()}; prepare again",
+                error_message=f"prepared until {until}; prepare again",
+                evidence={"expires_at": until, "now": now.isoformat(), **sent.refs()},
             )
         verdict, words = await self._hand_over(self._chains[sent.terms.chain], signed, sent.own.hash)
         status = {Verdict.ACCEPTED: ResultStatus.ACCEPTED, Verdict.NEVER: ResultStatus.REJECTED}
@@ -140,7 +146,10 @@ class Transfer:
         """Read the receipt. When no node knows the transaction and its nonce is free, the same stored bytes are sent
         again: that can never move more than the first sending, and a dropped or reorganised transaction needs it.
         """
-        sent = self._sent(context)
+        try:
+            sent = self._sent(context)
+        except NotThisTransfer as error:
+            return mismatched(error)
         if sent is None:
             return unsigned()
         try:
@@ -157,7 +166,10 @@ class Transfer:
         """Settle a lost answer by hash, receipt and nonce. FAILED only when the nonce is used, for good, by another
         transaction, or ours is mined for good with status 0.
         """
-        sent = self._sent(context)
+        try:
+            sent = self._sent(context)
+        except NotThisTransfer as error:
+            return mismatched(error)
         if sent is None:
             return unsigned()
         try:
@@ -174,10 +186,14 @@ class Transfer:
             rpc = self._chains[terms.chain]
             await rpc.verify_chain_id()
             return await judge_adoption(rpc, terms, own, reference)
-        except (InvalidInput, NotFound, ValueError) as error:
+        except (InvalidInput, NotFound, NotThisTransfer) as error:
             return rejected("INVALID_CONFIG", str(error))
         except LOOK_FAILED as error:
             return look_failed(ResultStatus.UNKNOWN, error)
+
+    async def estimate_fee(self, context: ExecutionContext) -> FeeEstimate:
+        """The most that it can cost now; see `estimate_transfer_fee`."""
+        return await estimate_transfer_fee(self._chains, context)
 
     async def health(self) -> HealthReport | None:
         """Whether the chains answer, each as itself."""

@@ -1,0 +1,29 @@
+"""What a venue takes for a withdrawal now. Reads only."""
+
+from __future__ import annotations
+
+from qtg_dagster.domain.amounts import plain_decimal
+from qtg_dagster.domain.contract import ExecutionContext
+from qtg_dagster.domain.review import FeeEstimate
+from qtg_dagster.lanes.cex.accounts import VenueAccounts
+from qtg_dagster.lanes.cex.orders import withdrawal_of
+from qtg_dagster.lanes.cex.withdrawal_preflight import network_rules
+
+
+async def estimate_withdrawal_fee(accounts: VenueAccounts, context: ExecutionContext) -> FeeEstimate:
+    """The fee that the venue lists for the coin on the network.
+
+    Raises `InvalidInput` for terms that make no sense, and `LookupFailed` when the venue cannot be asked.
+    """
+    withdrawal = withdrawal_of(context, accounts)
+    account, order = withdrawal.account, withdrawal.order
+    listed = account.venue.read_networks(await account.read(account.venue.networks()), order.coin)
+    rules = network_rules(withdrawal, listed)
+    included = account.venue.amount_includes_fee
+    side = "out of" if included else "beside"
+    return FeeEstimate(
+        asset=withdrawal.config.asset,
+        amount=plain_decimal(rules.fee),
+        how=f"listed by {account.key} for {order.coin} on {rules.network}, {side} the amount",
+        on_top=not included,
+    )
