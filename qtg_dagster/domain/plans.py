@@ -68,6 +68,9 @@ class ApprovalPolicy(Frozen):
     required: int = Field(default=1, ge=1, le=20, description="how many different people must approve")
     approvers: tuple[str, ...] = Field(default=(), description="who may approve; empty = anybody")
     self_approval: bool = Field(default=False, description="whether who asked for the movement may be one of them")
+    valid_seconds: int | None = Field(
+        default=None, gt=0, description="how long after the last approval its nodes may start; null = for good"
+    )
 
     @model_validator(mode="after")
     def _can_be_met(self) -> Self:

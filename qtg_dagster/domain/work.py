@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from qtg_dagster.domain.contract import PreparedAction
@@ -67,6 +67,7 @@ class Work:
     resolved_bindings: dict[str, str]
     compiled_plan_hash: str
     approval_digest: str
+    approved_at: datetime | None
     template_version: int
     plan: Plan
     node: PlanNode
@@ -86,6 +87,12 @@ class Work:
     def in_state(self, state: NodeState) -> Work:
         """This work after a move of ours that the store has confirmed."""
         return replace(self, node_state=state)
+
+    @property
+    def approval_expires_at(self) -> datetime | None:
+        """When nothing of it may start any more; None = an approval for good."""
+        valid = self.plan.approval.valid_seconds
+        return None if valid is None or self.approved_at is None else self.approved_at + timedelta(seconds=valid)
 
     @property
     def node_states(self) -> dict[str, NodeState]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from qtg_dagster.domain.amounts import Amount
 from qtg_dagster.domain.contract import ExecutionContext, PreparedAction, SigningIntent, SignRequest
-from qtg_dagster.domain.errors import PlanDrift
+from qtg_dagster.domain.errors import ApprovalExpired, PlanDrift
 from qtg_dagster.domain.plans import movement_hashes
 from qtg_dagster.domain.refs import merge_provider_refs, resolve_config
 from qtg_dagster.domain.risk import check_amount, check_destination
@@ -23,6 +23,15 @@ def check_drift(work: Work) -> None:
         raise PlanDrift("the compiled plan differs from the one that was approved")
     if hashes.approval != work.approval_digest:
         raise PlanDrift("timeouts, limits or fee ceilings differ from the ones that were approved")
+
+
+def check_approval(work: Work) -> None:
+    """Raise `ApprovalExpired` when what was approved was to begin earlier; by the database's clock."""
+    expires_at = work.approval_expires_at
+    if expires_at is not None and work.database_now >= expires_at:
+        raise ApprovalExpired(
+            f"the approval was valid until {expires_at:%Y-%m-%d %H:%M:%S} UTC; order the movement anew"
+        )
 
 
 def idempotency_key(node_id: str, attempt_no: int) -> str:
@@ -85,8 +94,10 @@ def check_limits(work: Work, config: dict[str, Any], inventory: Inventory) -> Am
     return amount
 
 
-def build_sign_request(context: ExecutionContext, prepared: PreparedAction) -> SignRequest:
-    """What the signer is asked: this payload, for this intent."""
+def build_sign_request(
+    context: ExecutionContext, prepared: PreparedAction, *, approval: dict[str, str] | None = None
+) -> SignRequest:
+    """What the signer is asked: this payload, for this intent, under this approval (see `approval_terms`)."""
     config = context.node_config
     chain = str(config.get("chain", ""))
     return SignRequest(
@@ -103,5 +114,13 @@ def build_sign_request(context: ExecutionContext, prepared: PreparedAction) -> S
         payload_format=prepared.payload_format,
         payload=prepared.payload,
         payload_hash=prepared.payload_hash,
-        metadata={**context.input_params, "chain": chain, "attempt_no": context.attempt_no},
+        metadata={**context.input_params, **(approval or {}), "chain": chain, "attempt_no": context.attempt_no},
     )
+
+
+def approval_terms(work: Work) -> dict[str, str]:
+    """What was approved and until when that counts, for the signer to look at again."""
+    terms = {"approval_digest": work.approval_digest}
+    if work.approval_expires_at is not None:
+        terms["approval_expires_at"] = work.approval_expires_at.isoformat()
+    return terms

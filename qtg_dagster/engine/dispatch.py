@@ -20,6 +20,7 @@ from qtg_dagster.domain.contract import (
     payload_hash,
 )
 from qtg_dagster.domain.errors import (
+    ApprovalExpired,
     ConfigRefResolutionError,
     InvalidInput,
     NotFound,
@@ -35,7 +36,14 @@ from qtg_dagster.domain.redaction import redact_text
 from qtg_dagster.domain.states import DISPATCHABLE_REQUEST_STATES, NodeState
 from qtg_dagster.domain.work import Intent, Move, Work
 from qtg_dagster.engine.books import ledger_document
-from qtg_dagster.engine.context import build_execution_context, build_sign_request, check_drift, check_limits
+from qtg_dagster.engine.context import (
+    approval_terms,
+    build_execution_context,
+    build_sign_request,
+    check_approval,
+    check_drift,
+    check_limits,
+)
 from qtg_dagster.engine.outcomes import move_for_submit
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.engine.ports import Runner
@@ -51,12 +59,13 @@ DEFERRALS = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
 _REFUSALS: tuple[tuple[type[QtgError], str], ...] = (
     (ConfigRefResolutionError, "CONFIG_REF_UNRESOLVED"),
     (PlanDrift, "PLAN_DRIFT"),
+    (ApprovalExpired, "APPROVAL_EXPIRED"),
     (RiskControlViolated, "RISK_CONTROL_VIOLATED"),
     (SigningRefused, "SIGNING_REFUSED"),
     (InvalidInput, "INVALID_INPUT"),
 )
 #: Refusals that an auditor asks for: somebody or something asked for what it must not.
-_AUDITED = frozenset({"PLAN_DRIFT", "RISK_CONTROL_VIOLATED", "SIGNING_REFUSED"})
+_AUDITED = frozenset({"APPROVAL_EXPIRED", "PLAN_DRIFT", "RISK_CONTROL_VIOLATED", "SIGNING_REFUSED"})
 
 
 class _NotNow(Exception):
@@ -121,6 +130,7 @@ async def _start(engine: Engine, work: Work) -> None:
 async def _make_ready(engine: Engine, work: Work) -> tuple[ExecutionContext, Intent, Executor]:
     """Everything before the write-ahead; nothing here may have an effect anywhere."""
     check_drift(work)
+    check_approval(work)
     attempt_no = work.attempt_no + 1
     context = build_execution_context(work, attempt_no=attempt_no)
     amount = check_limits(work, context.node_config, engine.inventory)
@@ -196,7 +206,7 @@ async def _sign(engine: Engine, work: Work, context: ExecutionContext, prepared:
         raise SigningRefused(f"the action needs a signature, but role {role!r} is bound to no signer")
     try:
         signer = engine.signers.resolve(signer_key)
-        signed = await signer.sign(build_sign_request(context, prepared))
+        signed = await signer.sign(build_sign_request(context, prepared, approval=approval_terms(work)))
     except SigningRefused:
         raise
     except Exception as error:

@@ -70,6 +70,7 @@ def _work(claim: Claim, row: dict[str, Any], plan: Plan) -> Work:
         resolved_bindings=json.loads(row["resolved_bindings"]),
         compiled_plan_hash=row["compiled_plan_hash"],
         approval_digest=row["approval_digest"],
+        approved_at=row["approved_at"],
         template_version=row["template_version"],
         plan=plan,
         node=plan.node(row["node_key"]),

@@ -331,6 +331,7 @@ class MemoryStore:
             resolved_bindings=request.resolved_bindings,
             compiled_plan_hash=request.compiled_plan_hash,
             approval_digest=request.approval_digest,
+            approved_at=request.approved_at,
             template_version=request.stored.version,
             plan=request.stored.plan,
             node=request.stored.plan.node(node.node_key),
@@ -487,6 +488,8 @@ class MemoryStore:
     def move_request(self, request: Request, state: RequestState) -> None:
         check_request_move(request.request_state, state)
         request.request_state = state
+        if state is RequestState.APPROVED:
+            request.approved_at = self.clock.now()
 
     def new_id(self) -> str:
         return str(uuid.UUID(int=next(self._ids)))

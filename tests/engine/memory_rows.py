@@ -48,6 +48,7 @@ class Request:
     idempotency_key: str | None = None
     body_hash: str = ""
     callback_url: str | None = None
+    approved_at: datetime | None = None
     request_state: RequestState = INITIAL_REQUEST_STATE
     frontier: tuple[str, ...] = ()
 

@@ -8,6 +8,7 @@ import pytest
 
 from qtg_dagster.domain.contract import NonceReservation, ResultStatus
 from qtg_dagster.domain.errors import InvalidInput, SigningRefused, StaleClaim
+from qtg_dagster.domain.plans import ApprovalPolicy
 from qtg_dagster.engine.requests import cancel_movement
 from tests.engine.desk import Desk
 from tests.engine.plans import chain, node, plan_of
@@ -110,6 +111,33 @@ async def test_a_reference_that_the_provider_never_gave_is_unresolved(desk: Desk
     await desk.dispatch()
     await refused(desk, "CONFIG_REF_UNRESOLVED", "watch")
     assert await desk.request_state() == "MANUAL_INTERVENTION"
+
+
+VALID_FOR_AN_HOUR = chain().model_copy(update={"approval": ApprovalPolicy(valid_seconds=3600)})
+
+
+@pytest.mark.parametrize(("age", "starts"), [(3590, True), (3601, False)])
+async def test_an_approval_counts_for_as_long_as_the_template_says(desk: Desk, age: int, *, starts: bool) -> None:
+    await desk.begin(VALID_FOR_AN_HOUR)
+    await desk.sql("UPDATE qtg.movement_requests SET approved_at = now() - make_interval(secs => :age)", age=age)
+    await desk.dispatch()
+    if starts:
+        assert (await desk.node())["node_state"] == "SUBMITTED"
+        return
+    await refused(desk, "APPROVAL_EXPIRED")
+    [told] = await desk.rows("SELECT details FROM qtg.audit_outbox WHERE action = 'refuse'")
+    assert told["details"]["error_code"] == "APPROVAL_EXPIRED"
+
+
+async def test_the_signer_is_told_what_was_approved_and_until_when(desk: Desk) -> None:
+    limited = SIGNED.model_copy(update={"approval": ApprovalPolicy(valid_seconds=3600)})
+    await desk.begin(limited, bindings=BINDINGS)
+    await desk.dispatch()
+    [request] = desk.signer.requests
+    [movement] = await desk.rows("SELECT approval_digest, approved_at FROM qtg.movement_requests")
+    assert request.metadata["approval_digest"] == movement["approval_digest"]
+    expires_at = datetime.fromisoformat(request.metadata["approval_expires_at"])
+    assert expires_at == movement["approved_at"] + timedelta(hours=1)
 
 
 EDITS = {

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import final
 
 from qtg_dagster.domain.contract import HealthReport, HealthState, SignedPayload, SignRequest
 from qtg_dagster.domain.errors import ConfigurationError, QtgError, SigningRefused
 from qtg_dagster.executors.signers.encoding import check_signed
 from qtg_dagster.executors.signers.journal import SignerJournal
-from qtg_dagster.executors.signers.policy import check_agreement, check_hashes, check_policy
+from qtg_dagster.executors.signers.policy import check_agreement, check_approval, check_hashes, check_policy
 from qtg_dagster.executors.signers.policy_source import policy_source
 from qtg_dagster.executors.signers.reading import ReadTransaction, read_payload
 from qtg_dagster.inventory import Inventory, SignerEntry
@@ -55,6 +56,7 @@ class GuardedSigner(ABC):
         What the key's holder answers is checked too: other bytes than the transaction asked for are refused.
         """
         check_hashes(request)
+        check_approval(request, datetime.now(UTC))
         read = read_payload(request.payload)
         policy = await self._policy.current()
         sender = await self._sender()

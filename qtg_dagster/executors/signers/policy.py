@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from qtg_dagster.domain.amounts import Amount, Asset
 from qtg_dagster.domain.chains import evm_address
 from qtg_dagster.domain.contract import SigningIntent, SignRequest, payload_hash
@@ -21,6 +23,20 @@ def check_hashes(request: SignRequest) -> None:
         raise SigningRefused("payload_hash: not the hash of the payload")
     if request.signing_intent.allowed_payload_hash != request.payload_hash:
         raise SigningRefused("signing_intent.allowed_payload_hash: another payload was allowed")
+
+
+def check_approval(request: SignRequest, now: datetime) -> None:
+    """Raise unless the approval that the request names still counts."""
+    stated = request.metadata.get("approval_expires_at")
+    if stated is None:
+        return
+    try:
+        expires_at = datetime.fromisoformat(str(stated))
+        expired = now >= expires_at
+    except (ValueError, TypeError):
+        raise SigningRefused(f"metadata.approval_expires_at: {stated!r} is not an aware time") from None
+    if expired:
+        raise SigningRefused(f"metadata.approval_expires_at: the approval was valid until {expires_at.isoformat()}")
 
 
 def check_agreement(

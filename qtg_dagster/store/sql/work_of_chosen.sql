@@ -3,13 +3,13 @@
 -- A plan's text is on one row of its version.
 , numbered AS (
     SELECT n.*, r.plan_version_id, r.request_state, r.intent, r.input_params, r.resolved_bindings, r.compiled_plan_hash,
-           r.approval_digest, row_number() OVER (PARTITION BY r.plan_version_id) AS place_in_version
+           r.approval_digest, r.approved_at, row_number() OVER (PARTITION BY r.plan_version_id) AS place_in_version
     FROM chosen n
     JOIN qtg.movement_requests r ON r.id = n.request_id
 )
 SELECT n.id::text AS node_id, n.request_id::text AS request_id, n.claim_epoch, n.node_state, n.request_state,
        n.intent::text AS intent, n.input_params::text AS input_params, n.resolved_bindings::text AS resolved_bindings,
-       n.compiled_plan_hash, n.approval_digest, n.node_key, n.attempt_no, n.provider_refs::text AS provider_refs,
+       n.compiled_plan_hash, n.approval_digest, n.approved_at, n.node_key, n.attempt_no, n.provider_refs::text AS provider_refs,
        n.looks, n.error_code, n.started_at, n.submitted_at, n.facts_digest, now() AS database_now, n.plan_version_id,
        v.version AS template_version,
        CASE WHEN n.place_in_version = 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,18 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
     monkeypatch.setattr(LocalAccount, "sign_transaction", noted)
     return lambda: len(calls)
+
+
+@pytest.mark.parametrize("stated", ["2020-01-01T00:00:00+00:00", "2020-01-01T00:00:00", "soon"])
+async def test_an_approval_that_has_expired_or_cannot_be_read_is_refused(holder: Holder, stated: str) -> None:
+    request = holder.request(request={"metadata": {"chain": "eip155:31337", "approval_expires_at": stated}})
+    assert "approval_expires_at" in await holder.refuses(request)
+
+
+async def test_one_that_still_counts_is_signed(holder: Holder) -> None:
+    until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    request = holder.request(request={"metadata": {"chain": "eip155:31337", "approval_expires_at": until}})
+    assert (await holder.signer.sign(request)).payload_hash == request.payload_hash
 
 
 async def test_it_signs_what_was_agreed(holder: Holder) -> None:
