@@ -88,6 +88,9 @@ class SignerPolicy(Frozen):
 
     destinations: tuple[str, ...] = ()
     caps: dict[Key, str] = Field(default_factory=dict, description="asset key -> largest amount of one signature")
+    daily: dict[Key, str] = Field(
+        default_factory=dict, description="asset key -> most of it that is signed for in one day (UTC)"
+    )
     max_fee_native: str = Field(default="0.05", description="largest gas cost of one transaction, native units")
     native_usd: dict[Key, str] = Field(
         default_factory=dict, description="native asset -> the price at which an intent's max_fee_usd is judged"

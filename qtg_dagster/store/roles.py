@@ -40,7 +40,7 @@ GRANTS: dict[str, dict[str, tuple[str, ...]]] = {
         "UPDATE": (*_WORK, *_SWITCHES, *_PRESENCE, *_TEMPLATES),
         "DELETE": ("breaker_starts", "velocity_limits"),
     },
-    SIGNER: {"SELECT": ("signer_journal",), "INSERT": ("signer_journal",)},
+    SIGNER: {"SELECT": ("signer_journal", "signer_spends"), "INSERT": ("signer_journal", "signer_spends")},
     SENDER: {
         "SELECT": ("movement_callback_outbox", "audit_outbox", "audit_events", "movement_requests"),
         "INSERT": ("audit_events",),

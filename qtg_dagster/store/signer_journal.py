@@ -20,6 +20,17 @@ _OTHER_EFFECT = text("""
       AND effect_hash <> :effect_hash
     LIMIT 1
 """)
+_ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtextextended('signer:' || :sender || ':' || :asset, 515447))")
+_SPEND = text("""
+    INSERT INTO qtg.signer_spends (chain, sender, nonce, asset, units)
+    VALUES (:chain, :sender, :nonce, :asset, :units)
+    ON CONFLICT DO NOTHING
+""")
+_SPENT_TODAY = text("""
+    SELECT coalesce(sum(units), 0) AS units
+    FROM qtg.signer_spends
+    WHERE sender = :sender AND asset = :asset AND (spent_at AT TIME ZONE 'UTC')::date = (now() AT TIME ZONE 'UTC')::date
+""")
 
 
 class SignerJournal:
@@ -51,3 +62,18 @@ class SignerJournal:
                 f"nonce {nonce} of {sender} on {chain}, or {role} of node {request_node_id}, has already signed "
                 f"another effect (nonce {other.nonce}, node {other.request_node_id}, {other.role})"
             )
+
+    async def spend(
+        self, *, chain: str, sender: str, nonce: int, asset: str, units: int, daily_units: int, at_most: str
+    ) -> None:
+        """Remember so much of the day's limit as spent; the same nonce again spends nothing more.
+
+        Raises `SigningRefused`, with nothing spent, when it would be more than `daily_units` base units today.
+        """
+        bound = {"sender": sender.lower(), "asset": asset}
+        async with self._database.transaction() as transaction:
+            await transaction.execute(_ONE_AT_A_TIME, bound)
+            await transaction.execute(_SPEND, {**bound, "chain": chain, "nonce": nonce, "units": units})
+            spent = (await transaction.execute(_SPENT_TODAY, bound)).scalar_one()
+            if spent > daily_units:
+                raise SigningRefused(f"policy.daily.{asset}: no more than {at_most} is signed for in one day (UTC)")

@@ -35,6 +35,15 @@ def transfer_data(recipient: str, units: int) -> str:
 class MemoryJournal:
     by_nonce: dict[tuple[str, str, int], str] = field(default_factory=dict)
     by_role: dict[tuple[str, str], str] = field(default_factory=dict)
+    spent: dict[tuple[str, str], dict[tuple[str, int], int]] = field(default_factory=dict)
+
+    async def spend(
+        self, *, chain: str, sender: str, nonce: int, asset: str, units: int, daily_units: int, at_most: str
+    ) -> None:
+        spent = {**self.spent.get((sender, asset), {}), (chain, nonce): units}
+        if sum(spent.values()) > daily_units:
+            raise SigningRefused(f"policy.daily.{asset}: no more than {at_most} is signed for in one day (UTC)")
+        self.spent[sender, asset] = spent
 
     async def record(
         self, *, chain: str, sender: str, nonce: int, request_node_id: str, role: str, effect_hash: str

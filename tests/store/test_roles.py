@@ -46,7 +46,7 @@ def test_a_role_has_the_rights_that_are_written_down_and_no_other(
 
 
 @pytest.mark.parametrize("role", [APP, SIGNER, SENDER, READONLY, RETENTION])
-@pytest.mark.parametrize("table", [*EVIDENCE, "signer_journal"])
+@pytest.mark.parametrize("table", [*EVIDENCE, "signer_journal", "signer_spends"])
 def test_nobody_rewrites_evidence(database_url: str, role: str, table: str) -> None:
     refused(database_url, role, f"DELETE FROM qtg.{table}")  # noqa: S608
     refused(database_url, role, f"TRUNCATE qtg.{table}")
@@ -61,7 +61,8 @@ def test_the_promoter_marks_an_audit_entry_and_changes_nothing_else_of_it(databa
 
 
 def test_only_signers_write_what_was_signed_and_they_see_nothing_else(database_url: str) -> None:
-    refused(database_url, APP, "INSERT INTO qtg.signer_journal DEFAULT VALUES")
+    for table in ("signer_journal", "signer_spends"):
+        refused(database_url, APP, f"INSERT INTO qtg.{table} DEFAULT VALUES")
     refused(database_url, SIGNER, "SELECT 1 FROM qtg.movement_requests")
     with psycopg.connect(as_role(database_url, SIGNER), autocommit=True) as connection:
         connection.execute(
@@ -86,7 +87,7 @@ def test_a_role_that_gained_rights_by_hand_loses_them_with_the_next_migration_ru
 
 def test_every_table_is_somebodys() -> None:
     written = {table for tables in GRANTS[APP].values() for table in tables}
-    assert set(TABLES) - written == {"audit_events", "signer_journal"}
+    assert set(TABLES) - written == {"audit_events", "signer_journal", "signer_spends"}
 
 
 def test_the_documentation_says_what_is_granted() -> None:

@@ -11,10 +11,16 @@ from qtg_dagster.domain.contract import HealthReport, HealthState, SignedPayload
 from qtg_dagster.domain.errors import ConfigurationError, QtgError, SigningRefused
 from qtg_dagster.executors.signers.encoding import check_signed
 from qtg_dagster.executors.signers.journal import SignerJournal
-from qtg_dagster.executors.signers.policy import check_agreement, check_approval, check_hashes, check_policy
+from qtg_dagster.executors.signers.policy import (
+    check_agreement,
+    check_approval,
+    check_hashes,
+    check_policy,
+    daily_limit,
+)
 from qtg_dagster.executors.signers.policy_source import policy_source
 from qtg_dagster.executors.signers.reading import ReadTransaction, read_payload
-from qtg_dagster.inventory import Inventory, SignerEntry
+from qtg_dagster.inventory import Inventory, SignerEntry, SignerPolicy
 
 
 class SignerUnavailable(QtgError):
@@ -62,6 +68,7 @@ class GuardedSigner(ABC):
         sender = await self._sender()
         check_agreement(read, request, self._key, sender, self._inventory)
         check_policy(read, request.signing_intent, policy, self._inventory)
+        await self._keep_daily_limit(read, request, policy, sender)
         await self._journal.record(
             chain=read.chain,
             sender=sender,
@@ -78,6 +85,24 @@ class GuardedSigner(ABC):
             signer_key=self._key,
             signer_address=sender,
             provider_refs={"tx_hash": tx_hash},
+        )
+
+    async def _keep_daily_limit(
+        self, read: ReadTransaction, request: SignRequest, policy: SignerPolicy, sender: str
+    ) -> None:
+        """The signer's own count, whatever those who ask have counted."""
+        key = request.signing_intent.asset
+        if key not in policy.daily:
+            return
+        limit = daily_limit(policy, key, self._inventory)
+        await self._journal.spend(
+            chain=read.chain,
+            sender=sender,
+            nonce=read.nonce,
+            asset=key,
+            units=read.units,
+            daily_units=limit.base_units,
+            at_most=str(limit),
         )
 
     @final

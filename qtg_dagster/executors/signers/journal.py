@@ -19,3 +19,13 @@ class SignerJournal(Protocol):
         expired may be priced again. `role` is the action and its attempt, e.g. `evm_transfer#1`.
         """
         ...
+
+    async def spend(
+        self, *, chain: str, sender: str, nonce: int, asset: str, units: int, daily_units: int, at_most: str
+    ) -> None:
+        """Commit that so much is about to be signed for; asking again for the same nonce spends nothing more.
+
+        Raises `SigningRefused`, naming `at_most`, when the day's sum (UTC) of this sender and asset would be over
+        `daily_units`, and then has spent nothing. Asked only of signers whose policy has a daily limit.
+        """
+        ...

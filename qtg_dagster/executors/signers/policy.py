@@ -99,6 +99,11 @@ def _check_gas_cost(wei: int, intent: SigningIntent, policy: SignerPolicy, coin:
         raise SigningRefused(f"max_fee_usd: {wei} base units of {coin} at {price} are over {most}")
 
 
+def daily_limit(policy: SignerPolicy, asset: str, inventory: Inventory) -> Amount:
+    """The most of an asset that is signed for in one day; raises `SigningRefused` for one that cannot be read."""
+    return _amount(inventory, asset, policy.daily[asset], field=f"policy.daily.{asset}")
+
+
 def _check_asset(read: ReadTransaction, intent: SigningIntent, chain: ChainEntry) -> None:
     expected = None if intent.asset == chain.native_asset else chain.tokens.get(intent.asset, "")
     if expected == "":

@@ -8,7 +8,9 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     Float,
+    Index,
     Integer,
+    Numeric,
     PrimaryKeyConstraint,
     Table,
     UniqueConstraint,
@@ -109,4 +111,19 @@ cycles = Table(
     timestamp("started_at", now=True),
     document("result"),
     PrimaryKeyConstraint("network_class", "worker", "cycle_key"),
+)
+
+signer_spends = Table(
+    "signer_spends",
+    metadata,
+    serial_key(),
+    words("chain"),
+    words("sender"),
+    Column("nonce", BigInteger, nullable=False),
+    words("asset"),
+    Column("units", Numeric(78, 0), nullable=False),
+    timestamp("spent_at", now=True),
+    UniqueConstraint("chain", "sender", "nonce"),
+    CheckConstraint("units >= 0", name="not_negative"),
+    Index("ix_signer_spends_by_day", "sender", "asset", "spent_at"),
 )

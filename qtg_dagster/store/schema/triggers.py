@@ -23,7 +23,7 @@ from qtg_dagster.store.schema.base import SCHEMA, metadata
 State = TypeVar("State", NodeState, RequestState)
 
 #: Tables whose rows are evidence: nobody updates or deletes them.
-APPEND_ONLY = ("movement_node_steps", "movement_approvals", "audit_events", "signer_journal")
+APPEND_ONLY = ("movement_node_steps", "movement_approvals", "audit_events", "signer_journal", "signer_spends")
 
 
 #: A failed node stops its movement from starting others: the movement's own row says so, whoever moved the node.

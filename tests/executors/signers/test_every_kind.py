@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from eth_account import Account
@@ -100,6 +101,19 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
     monkeypatch.setattr(LocalAccount, "sign_transaction", noted)
     return lambda: len(calls)
+
+
+async def test_no_more_is_signed_for_in_a_day_than_the_policy_says(holder: Holder) -> None:
+    await holder.replace_policy({**POLICY, "daily": {"USDC": "20"}})
+    first, second = (
+        holder.request(
+            transaction={"nonce": nonce}, payload={"request_node_id": node}, request={"request_node_id": node}
+        )
+        for nonce, node in (("7", str(uuid4())), ("8", str(uuid4())))
+    )
+    await holder.signer.sign(first)
+    await holder.signer.sign(first)  # the same again is not counted again
+    assert "policy.daily.USDC: no more than 20 USDC" in await holder.refuses(second)
 
 
 @pytest.mark.parametrize("stated", ["2020-01-01T00:00:00+00:00", "2020-01-01T00:00:00", "soon"])
