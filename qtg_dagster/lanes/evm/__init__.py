@@ -10,7 +10,7 @@ from qtg_dagster.lanes.evm.balances import ChainBalances
 from qtg_dagster.lanes.evm.finality_observe import FinalityObserve
 from qtg_dagster.lanes.evm.nonces import NonceLedger
 from qtg_dagster.lanes.evm.receive_observe import ReceiveObserve
-from qtg_dagster.lanes.evm.rpc import Chains
+from qtg_dagster.lanes.evm.rpc import HEALTH_SECONDS, Chains
 from qtg_dagster.lanes.evm.transfer import Transfer
 
 __all__ = ["EvmLane", "NonceLedger", "register"]
@@ -28,9 +28,18 @@ class EvmLane:
         await self.chains.close()
 
 
-def register(executors: ExecutorRegistry, inventory: Inventory, nonces: NonceLedger) -> EvmLane:
-    """Put the lane's executors into the registry; reads nothing from any chain yet."""
-    chains = Chains(inventory)
+def register(
+    executors: ExecutorRegistry,
+    inventory: Inventory,
+    nonces: NonceLedger,
+    *,
+    health_seconds: float = HEALTH_SECONDS,
+) -> EvmLane:
+    """Put the lane's executors into the registry; reads nothing from any chain yet.
+
+    `health_seconds` is how long a health check waits for an endpoint; all endpoints are asked at once.
+    """
+    chains = Chains(inventory, health_seconds=health_seconds)
     executors.register("exec.evm.transfer", Transfer(chains, nonces))
     executors.register("exec.evm.receive_observe", ReceiveObserve(chains))
     executors.register("exec.evm.finality_observe", FinalityObserve(chains))

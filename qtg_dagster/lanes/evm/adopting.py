@@ -10,9 +10,10 @@ from typing import Any
 from qtg_dagster.domain.contract import ADOPTED_REF, ExecutionContext, ExecutionResult, ResultStatus
 from qtg_dagster.lanes.evm import erc20
 from qtg_dagster.lanes.evm.answers import rejected
+from qtg_dagster.lanes.evm.endpoint import reading
 from qtg_dagster.lanes.evm.fate import OwnTransaction
 from qtg_dagster.lanes.evm.preflight import Call
-from qtg_dagster.lanes.evm.receipts import Receipt, find_receipt, is_canonical, is_final
+from qtg_dagster.lanes.evm.receipts import STATUS_ODD, Outcome, Receipt, find_receipt, is_canonical, is_final
 from qtg_dagster.lanes.evm.rpc import ChainRpc
 from qtg_dagster.lanes.evm.sent import SentTransfer
 from qtg_dagster.lanes.evm.terms import TransferTerms
@@ -35,12 +36,20 @@ async def judge_adoption(
     sent: Mapping[str, Any] | None = await rpc.ask("eth_getTransactionByHash", tx_hash) if receipt else None
     if receipt is None or sent is None:
         return rejected("NOT_MINED", f"{tx_hash} is not mined on {terms.chain}; adopt it once it is")
-    differing = _differences(terms, sent, receipt)
+    with reading(rpc.key, "the transaction"):
+        nonce = int(str(sent["nonce"]), 16)
+        differing = _differences(terms, sent, receipt)
     if differing:
         return rejected("OTHER_TRANSACTION", f"it differs in {'; '.join(differing)}", tx_hash=tx_hash)
+    if receipt.outcome is Outcome.NOT_TOLD:
+        return ExecutionResult(
+            status=ResultStatus.UNKNOWN,
+            error_code=STATUS_ODD,
+            error_message=receipt.oddity(),
+            evidence={**receipt.refs(), **receipt.told()},
+        )
     if not receipt.succeeded or not await is_canonical(rpc, receipt.block_number, receipt.block_hash):
         return rejected("DID_NOT_SUCCEED", "it failed, or its block is not on the chain any more", tx_hash=tx_hash)
-    nonce = int(str(sent["nonce"]), 16)
     beside = None if own is None else await _beside_own(rpc, own, receipt, nonce)
     if beside is not None:
         return rejected("OWN_ATTEMPT_OPEN", beside, tx_hash=tx_hash)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from qtg_dagster.domain.contract import ExecutionResult, HealthReport, HealthState, ResultStatus
+from qtg_dagster.domain.contract import ExecutionResult, ResultStatus
 from qtg_dagster.domain.errors import QtgError
 from qtg_dagster.lanes.evm.endpoint import RpcRefused, RpcUnavailable
-from qtg_dagster.lanes.evm.rpc import Chains, WrongChain
+from qtg_dagster.lanes.evm.rpc import WrongChain
 
 LOOK_FAILED = (RpcUnavailable, RpcRefused, WrongChain)
 NEXT_LOOK_SECONDS = 5.0
@@ -32,21 +32,3 @@ def rejected(code: str, message: str, **evidence: str) -> ExecutionResult:
         error_message=message,
         evidence={"refused": message, **evidence},
     )
-
-
-async def chains_health(chains: Chains) -> HealthReport | None:
-    """Whether every chain answers, as the chain it should be; None when there is no chain."""
-    problems: list[str] = []
-    heights: list[str] = []
-    for chain in chains.all():
-        try:
-            await chain.verify_chain_id()
-            heights.append(f"{chain.key} at block {await chain.height()}")
-        except LOOK_FAILED as error:
-            problems.append(f"{chain.key}: {error}")
-    if not problems and not heights:
-        return None
-    if not problems:
-        return HealthReport(health_state=HealthState.HEALTHY, detail="; ".join(heights))
-    state = HealthState.DEGRADED if heights else HealthState.DOWN
-    return HealthReport(health_state=state, detail="; ".join(problems))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
@@ -29,6 +31,15 @@ class RpcUnavailable(QtgError):
     def __init__(self, host: str, problem: str, retry_after_seconds: float | None = None) -> None:
         super().__init__(f"{host}: {problem}")
         self.retry_after_seconds = retry_after_seconds
+
+
+@contextmanager
+def reading(source: str, what: str) -> Iterator[None]:
+    """Around taking an answer apart: one that is not made as it should be is no answer, and raises `RpcUnavailable`."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise RpcUnavailable(source, f"{what} cannot be read ({type(error).__name__}: {error})") from None
 
 
 class RpcRefused(QtgError):
@@ -65,6 +76,10 @@ class Endpoint:
         self._url = url
         self._readers: _Providers = WeakKeyDictionary()
         self._writers: _Providers = WeakKeyDictionary()
+
+    async def open(self) -> None:
+        """Load what a read needs, so that whoever times the endpoint times nothing else; reaches nobody."""
+        await self._provider(self._readers, fresh=False)
 
     async def ask(self, method: str, params: tuple[Any, ...]) -> Any:
         """The `result` of a read; raises `RpcUnavailable` or `RpcRefused`."""

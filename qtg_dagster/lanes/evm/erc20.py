@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from qtg_dagster.lanes.evm.endpoint import reading
+
 #: keccak("transfer(address,uint256)")[:4], keccak("balanceOf(address)")[:4], keccak("decimals()")[:4]
 TRANSFER = "a9059cbb"
 BALANCE_OF = "70a08231"
@@ -29,14 +31,18 @@ def decimals_call() -> str:
 
 
 def transferred(receipt: dict[str, Any], *, token: str, recipient: str, sender: str | None = None) -> int:
-    """Base units that the receipt's Transfer logs of `token` moved to `recipient` (from `sender`, when named)."""
+    """Base units that the receipt's Transfer logs of `token` moved to `recipient` (from `sender`, when named).
+
+    Raises `RpcUnavailable` when one of them has no readable amount.
+    """
     total = 0
     for log in receipt["logs"]:
         topics = [str(topic).lower() for topic in log["topics"]]
         if str(log["address"]).lower() != token or len(topics) != _TOPICS or topics[0] != TRANSFER_TOPIC:
             continue
         if topics[2][-40:] == recipient[2:] and (sender is None or topics[1][-40:] == sender[2:]):
-            total += int(log["data"], 16)
+            with reading(token, "the amount of its Transfer log"):
+                total += int(log["data"], 16)
     return total
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from qtg_dagster.lanes.evm.endpoint import reading
 from qtg_dagster.lanes.evm.receipts import Receipt, confirmations, find_receipt, is_final
 from qtg_dagster.lanes.evm.rpc import ChainRpc
 
@@ -13,7 +14,7 @@ from qtg_dagster.lanes.evm.rpc import ChainRpc
 class Fate(StrEnum):
     """Where a transaction stands. Absence is a state of its own, not a failure."""
 
-    SETTLED = "settled"  # mined, canonical, deep enough, and final if it failed: `receipt` says whether it did
+    SETTLED = "settled"  # mined, canonical, deep enough, and final unless `receipt` says that it succeeded
     MINED = "mined"  # mined, not yet deep enough
     PENDING = "pending"  # known to a node
     ABSENT = "absent"  # known to none, and its nonce is free: the same bytes may be sent again
@@ -47,7 +48,7 @@ async def look(rpc: ChainRpc, own: OwnTransaction) -> Sighting:
         known = await rpc.ask_all("eth_getTransactionByHash", own.hash)
         if any(known):
             return Sighting(Fate.PENDING, evidence={"tx_hash": own.hash, "pool": "pending"})
-        counts = [int(answer, 16) for answer in await rpc.ask_all("eth_getTransactionCount", own.sender, "latest")]
+        counts = await rpc.quantities("eth_getTransactionCount", own.sender, "latest")
         if max(counts) <= own.nonce:
             return Sighting(Fate.ABSENT, evidence={"tx_hash": own.hash, "latest_nonce": max(counts)})
         # It may have been mined between the first question and the last.
@@ -55,7 +56,7 @@ async def look(rpc: ChainRpc, own: OwnTransaction) -> Sighting:
     if receipt is None:
         return await _nonce_taken(rpc, own)
     depth = await confirmations(rpc, receipt)
-    evidence = {**receipt.refs(), "status": int(receipt.succeeded), "confirmations": depth}
+    evidence = {**receipt.refs(), **receipt.told(), "confirmations": depth}
     settled = depth >= rpc.entry.confirmations and (receipt.succeeded or await is_final(rpc, receipt))
     return Sighting(Fate.SETTLED if settled else Fate.MINED, receipt=receipt, evidence=evidence)
 
@@ -91,7 +92,8 @@ async def find_nonce_taker(rpc: ChainRpc, sender: str, nonce: int, final: int) -
         else:
             low = middle
     block = await rpc.ask("eth_getBlockByNumber", hex(high), True)
-    for sent in block["transactions"] if block else ():
-        if str(sent["from"]).lower() == sender and int(sent["nonce"], 16) == nonce:
-            return str(sent["hash"]).lower(), high
+    with reading(rpc.key, f"block {high}"):
+        for sent in block["transactions"] if block else ():
+            if str(sent["from"]).lower() == sender and int(sent["nonce"], 16) == nonce:
+                return str(sent["hash"]).lower(), high
     return None

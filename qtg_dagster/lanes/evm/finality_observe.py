@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, ResultStatus
-from qtg_dagster.lanes.evm.observing import ChainObserver, moved_from, still_waiting, tx_hash
-from qtg_dagster.lanes.evm.receipts import find_receipt, is_canonical, revert_reason
+from qtg_dagster.lanes.evm.observing import ChainObserver, moved_from, not_told, still_waiting, tx_hash
+from qtg_dagster.lanes.evm.receipts import Outcome, find_receipt, is_canonical, revert_reason
 from qtg_dagster.lanes.evm.rpc import ChainRpc
 
 
@@ -25,6 +25,8 @@ class FinalityObserve(ChainObserver):
             return still_waiting(moved or "finality", receipt, final_block=final)
         if not await is_canonical(rpc, receipt.block_number, receipt.block_hash):
             return still_waiting("the receipt's block to be canonical", receipt, final_block=final)
+        if receipt.outcome is Outcome.NOT_TOLD:
+            return not_told(receipt)
         refs = {**receipt.refs(), "finalized_block": str(final)}
         if receipt.succeeded:
             return ExecutionResult(status=ResultStatus.COMPLETED, provider_refs=refs, evidence={**refs})
@@ -34,5 +36,5 @@ class FinalityObserve(ChainObserver):
             provider_refs=refs,
             error_code="REVERTED",
             error_message=f"the transaction reverted: {reason}",
-            evidence={**refs, "status": 0},
+            evidence={**refs, **receipt.told()},
         )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from qtg_dagster.domain.canonical import canonical_json
 from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, HealthReport, PreparedAction, ResultStatus
 from qtg_dagster.domain.errors import InvalidInput, NotFound
-from qtg_dagster.lanes.evm.answers import LOOK_FAILED, chains_health, look_failed, rejected
-from qtg_dagster.lanes.evm.receipts import Receipt, is_canonical
+from qtg_dagster.lanes.evm.answers import LOOK_FAILED, look_failed, rejected
+from qtg_dagster.lanes.evm.health import chains_health
+from qtg_dagster.lanes.evm.receipts import STATUS_ODD, Outcome, Receipt, is_canonical
 from qtg_dagster.lanes.evm.rpc import ChainRpc, Chains
 from qtg_dagster.lanes.evm.terms import text
 
@@ -99,10 +100,22 @@ def tx_hash(context: ExecutionContext) -> str:
 
 def still_waiting(reason: str, receipt: Receipt | None = None, **evidence: str | int) -> ExecutionResult:
     """OBSERVING, with what was seen."""
+    seen = {**receipt.refs(), **(receipt.told() if receipt.outcome is Outcome.NOT_TOLD else {})} if receipt else {}
     return ExecutionResult(
         status=ResultStatus.OBSERVING,
         provider_refs=receipt.refs() if receipt else {},
-        evidence={"waiting_for": reason, **(receipt.refs() if receipt else {}), **evidence},
+        evidence={"waiting_for": reason, **seen, **evidence},
+    )
+
+
+def not_told(receipt: Receipt) -> ExecutionResult:
+    """UNKNOWN: mined for good, and the receipt tells neither success nor revert."""
+    return ExecutionResult(
+        status=ResultStatus.UNKNOWN,
+        provider_refs=receipt.refs(),
+        error_code=STATUS_ODD,
+        error_message=receipt.oddity(),
+        evidence={**receipt.refs(), **receipt.told()},
     )
 
 

@@ -10,9 +10,9 @@ from qtg_dagster.domain.contract import ExecutionResult, ResultStatus
 from qtg_dagster.lanes.evm import erc20
 from qtg_dagster.lanes.evm.broadcast import Verdict
 from qtg_dagster.lanes.evm.fate import Fate, Sighting
-from qtg_dagster.lanes.evm.receipts import Receipt, is_canonical, revert_reason
+from qtg_dagster.lanes.evm.receipts import STATUS_ODD, Outcome, Receipt, is_canonical, revert_reason
 from qtg_dagster.lanes.evm.rpc import ChainRpc
-from qtg_dagster.lanes.evm.sent import SentTransfer
+from qtg_dagster.lanes.evm.sent import NotThisTransfer, SentTransfer
 
 TAKER_LOOK_SECONDS = 5.0
 
@@ -57,6 +57,16 @@ def unsigned() -> ExecutionResult:
     )
 
 
+def mismatched(error: NotThisTransfer) -> ExecutionResult:
+    """An attempt whose stored action was changed: what was really handed over, if anything, cannot be told from it."""
+    return ExecutionResult(
+        status=ResultStatus.UNKNOWN,
+        error_code="STORED_ACTION_MISMATCH",
+        error_message=f"the stored action is not what was prepared and signed: {error}",
+        evidence={"stored_action": str(error)},
+    )
+
+
 async def _final_answer(rpc: ChainRpc, sent: SentTransfer, sighting: Sighting) -> ExecutionResult | None:
     if sighting.fate is Fate.REPLACED:
         message = f"nonce {sent.own.nonce} is used for good by {sighting.taker}: ours can never be mined"
@@ -64,6 +74,8 @@ async def _final_answer(rpc: ChainRpc, sent: SentTransfer, sighting: Sighting) -
     receipt = sighting.receipt
     if sighting.fate is not Fate.SETTLED or receipt is None:
         return None
+    if receipt.outcome is Outcome.NOT_TOLD:
+        return _answer(ResultStatus.UNKNOWN, sent, sighting, code=STATUS_ODD, message=receipt.oddity())
     gas_fee = Amount(rpc.native, receipt.fee_wei).to_text()
     if not receipt.succeeded:
         message = f"reverted: {await revert_reason(rpc, receipt)}"

@@ -12,7 +12,7 @@ from qtg_dagster.domain.plans import RiskControls
 from qtg_dagster.domain.risk import check_fee
 from qtg_dagster.lanes.evm import erc20
 from qtg_dagster.lanes.evm.answers import rejected
-from qtg_dagster.lanes.evm.endpoint import RpcRefused
+from qtg_dagster.lanes.evm.endpoint import RpcRefused, reading
 from qtg_dagster.lanes.evm.fees import Fees, gas_limit, offer
 from qtg_dagster.lanes.evm.receipts import decode_revert
 from qtg_dagster.lanes.evm.rpc import ChainRpc
@@ -74,7 +74,8 @@ async def _contract_problem(rpc: ChainRpc, terms: TransferTerms) -> ExecutionRes
     if await rpc.ask("eth_getCode", token, "latest") in ("0x", "", None):
         return rejected("NO_CONTRACT", f"chains.{rpc.key}.tokens.{terms.asset.key}: no contract at {token}")
     answer = await rpc.ask("eth_call", {"to": token, "data": erc20.decimals_call()}, "latest")
-    decimals = int(answer, 16) if answer not in ("0x", None) else None
+    with reading(rpc.key, f"decimals() of {token}"):
+        decimals = int(answer, 16) if answer not in ("0x", None) else None
     if decimals != terms.asset.asset.decimals:
         return rejected(
             "DECIMALS_DIFFER",
@@ -110,6 +111,7 @@ async def _cost_problem(rpc: ChainRpc, terms: TransferTerms, context: ExecutionC
             error_code="FEES_ABOVE_CEILING",
             error_message=f"gas costs more than chains.{rpc.key}.max_fee_gwei ({rpc.entry.max_fee_gwei}) now",
             retry_after_seconds=FEE_WAIT_SECONDS,
+            evidence={"max_fee_gwei": rpc.entry.max_fee_gwei},
         )
     cost = Amount(native, fees.cost(gas))
     try:

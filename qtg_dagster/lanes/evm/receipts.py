@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
-from qtg_dagster.lanes.evm.endpoint import RpcRefused, RpcUnavailable
+from qtg_dagster.lanes.evm.endpoint import RpcRefused, RpcUnavailable, reading
 from qtg_dagster.lanes.evm.rpc import ChainRpc
 
 _ERROR_STRING = "0x08c379a0"
 _PANIC = "0x4e487b71"
+_HASH = re.compile(r"0x[0-9a-f]{64}")
+_SHOWN_CHARACTERS = 100
+#: Error code of what cannot be concluded because a receipt does not tell.
+STATUS_ODD = "RECEIPT_STATUS_ODD"
+
+
+class Outcome(StrEnum):
+    """What a receipt says of its transaction."""
+
+    SUCCEEDED = "succeeded"
+    REVERTED = "reverted"
+    NOT_TOLD = "not_told"  # another status or none, as before Byzantium: it may have moved money, and it may not
+
+
+#: The two statuses there are, spelled as the protocol spells quantities; everything else tells nothing.
+_OUTCOMES = {"0x1": Outcome.SUCCEEDED, "0x0": Outcome.REVERTED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,23 +38,46 @@ class Receipt:
     hash: str
     block_number: int
     block_hash: str
-    succeeded: bool
+    outcome: Outcome
     fee_wei: int
     raw: dict[str, Any]
 
     @classmethod
-    def of(cls, raw: dict[str, Any]) -> Receipt:
-        return cls(
-            hash=str(raw["transactionHash"]).lower(),
-            block_number=int(raw["blockNumber"], 16),
-            block_hash=str(raw["blockHash"]).lower(),
-            succeeded=int(raw["status"], 16) == 1,
-            fee_wei=int(raw["gasUsed"], 16) * int(raw.get("effectiveGasPrice") or "0x0", 16),
-            raw=raw,
-        )
+    def of(cls, raw: dict[str, Any], *, source: str) -> Receipt:
+        """Raises `RpcUnavailable` for a document that is not made like a receipt; an odd status is still a receipt."""
+        with reading(source, "the receipt"):
+            status = raw.get("status")
+            return cls(
+                hash=_hash(raw["transactionHash"]),
+                block_number=int(raw["blockNumber"], 16),
+                block_hash=_hash(raw["blockHash"]),
+                outcome=_OUTCOMES.get(status, Outcome.NOT_TOLD) if isinstance(status, str) else Outcome.NOT_TOLD,
+                fee_wei=int(raw["gasUsed"], 16) * int(raw.get("effectiveGasPrice") or "0x0", 16),
+                raw={**raw, "logs": [_log(log) for log in raw["logs"]]},
+            )
+
+    @property
+    def succeeded(self) -> bool:
+        return self.outcome is Outcome.SUCCEEDED
 
     def refs(self) -> dict[str, str]:
         return {"tx_hash": self.hash, "block_number": str(self.block_number), "block_hash": self.block_hash}
+
+    def told(self) -> dict[str, int | str]:
+        """Evidence of the outcome: `status` 1 or 0, or the `odd_status` as the node gave it."""
+        if self.outcome is not Outcome.NOT_TOLD:
+            return {"status": int(self.succeeded)}
+        told: dict[str, int | str] = {"odd_status": _shown(self.raw["status"]) if "status" in self.raw else "missing"}
+        if "root" in self.raw:
+            told["root"] = _shown(self.raw["root"])
+        return told
+
+    def oddity(self) -> str:
+        """What to tell people of an outcome that is not told."""
+        return (
+            f"the receipt's status is {self.told().get('odd_status')}, neither 0x1 nor 0x0: it may have moved money; "
+            "ask another node and compare both balances before anything is paid again"
+        )
 
 
 async def find_receipt(rpc: ChainRpc, tx_hash: str) -> Receipt | None:
@@ -46,7 +88,31 @@ async def find_receipt(rpc: ChainRpc, tx_hash: str) -> Receipt | None:
         raw = None
     if raw is None:
         raw = next(filter(None, await rpc.ask_all("eth_getTransactionReceipt", tx_hash)), None)
-    return Receipt.of(raw) if raw and raw.get("blockNumber") else None
+    with reading(rpc.key, "the receipt"):
+        mined = bool(raw) and raw.get("blockNumber") is not None
+    if not mined:
+        return None
+    receipt = Receipt.of(raw, source=rpc.key)
+    if receipt.hash != tx_hash.lower():
+        raise RpcUnavailable(rpc.key, f"gives the receipt of {receipt.hash} for {tx_hash}")
+    return receipt
+
+
+def _hash(value: Any) -> str:
+    text = str(value).lower()
+    if not _HASH.fullmatch(text):
+        raise ValueError(f"{text[:_SHOWN_CHARACTERS]} is no hash")
+    return text
+
+
+def _log(log: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(log["topics"], list):
+        raise TypeError("a log's topics are no list")
+    return {**log, "address": str(log["address"]), "topics": [str(topic) for topic in log["topics"]]}
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value)[:_SHOWN_CHARACTERS]
 
 
 async def is_canonical(rpc: ChainRpc, block_number: int, block_hash: str) -> bool | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from qtg_dagster.domain.amounts import Amount
 from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, ResultStatus
 from qtg_dagster.lanes.evm import erc20
-from qtg_dagster.lanes.evm.observing import ChainObserver, moved_from, still_waiting, tx_hash
-from qtg_dagster.lanes.evm.receipts import Receipt, confirmations, find_receipt, is_final, revert_reason
+from qtg_dagster.lanes.evm.endpoint import reading
+from qtg_dagster.lanes.evm.observing import ChainObserver, moved_from, not_told, still_waiting, tx_hash
+from qtg_dagster.lanes.evm.receipts import Outcome, Receipt, confirmations, find_receipt, is_final, revert_reason
 from qtg_dagster.lanes.evm.rpc import ChainRpc
 from qtg_dagster.lanes.evm.terms import AssetOnChain, account_on_chain, asset_on_chain, text
 
@@ -31,6 +32,8 @@ class ReceiveObserve(ChainObserver):
         units = await self._credited(rpc, receipt, asset, address) if receipt.succeeded else 0
         if units == 0 and not await is_final(rpc, receipt):
             return still_waiting(moved or "finality: nothing is credited in this block", receipt)
+        if receipt.outcome is Outcome.NOT_TOLD:
+            return not_told(receipt)
         if not receipt.succeeded:
             reason = await revert_reason(rpc, receipt)
             return _failed("REVERTED", f"the transaction reverted: {reason}", receipt)
@@ -54,7 +57,8 @@ class ReceiveObserve(ChainObserver):
         if asset.token is not None:
             return erc20.transferred(receipt.raw, token=asset.token, recipient=address)
         sent = await rpc.ask("eth_getTransactionByHash", receipt.hash)
-        return int(sent["value"], 16) if sent and str(sent.get("to")).lower() == address else 0
+        with reading(rpc.key, "the transaction"):
+            return int(sent["value"], 16) if sent and str(sent.get("to")).lower() == address else 0
 
     @staticmethod
     def _nothing_seen(receipt: Receipt, asset: AssetOnChain, address: str) -> ExecutionResult:
@@ -76,5 +80,5 @@ def _failed(code: str, message: str, receipt: Receipt) -> ExecutionResult:
         provider_refs=receipt.refs(),
         error_code=code,
         error_message=message,
-        evidence={**receipt.refs(), "status": int(receipt.succeeded)},
+        evidence={**receipt.refs(), **receipt.told()},
     )

@@ -8,9 +8,11 @@ from typing import Any
 
 from qtg_dagster.domain.amounts import Asset
 from qtg_dagster.domain.chains import ChainId
-from qtg_dagster.domain.errors import ConfigurationError
+from qtg_dagster.domain.errors import ConfigurationError, QtgError
 from qtg_dagster.inventory import ChainEntry, Inventory
-from qtg_dagster.lanes.evm.endpoint import Endpoint, RpcRefused, RpcUnavailable
+from qtg_dagster.lanes.evm.endpoint import Endpoint, RpcRefused, RpcUnavailable, reading
+
+HEALTH_SECONDS = 4.0  # well under what the health worker waits for all chains together
 
 
 class WrongChain(ConfigurationError):
@@ -52,6 +54,10 @@ class ChainRpc:
         if len(failures) == len(answers):
             raise failures[0]
 
+    async def heights(self, seconds: float) -> tuple[int | QtgError, ...]:
+        """Each endpoint's height, or why it gives none as the right chain; all asked at once, `seconds` for each."""
+        return tuple(await asyncio.gather(*(self._height_at(index, seconds) for index in range(len(self._endpoints)))))
+
     async def ask(self, method: str, *params: Any) -> Any:
         """The answer of the first endpoint that gives one; raises `RpcRefused` or the last `RpcUnavailable`."""
         failure: RpcUnavailable | None = None
@@ -80,7 +86,7 @@ class ChainRpc:
 
     async def height(self) -> int:
         """The highest block number ever seen: an endpoint that lags takes nothing back."""
-        self._head = max(self._head, int(await self.ask("eth_blockNumber"), 16))
+        self._head = max(self._head, await self.quantity("eth_blockNumber"))
         return self._head
 
     async def final_height(self) -> int:
@@ -98,20 +104,43 @@ class ChainRpc:
         raw = await self.ask("eth_getBlockByNumber", hex(which) if isinstance(which, int) else which, False)
         if raw is None:
             return None
-        return Block(
-            number=int(raw["number"], 16),
-            hash=str(raw["hash"]).lower(),
-            timestamp=int(raw["timestamp"], 16),
-            base_fee=int(raw.get("baseFeePerGas") or "0x0", 16),
-        )
+        with reading(self.key, f"block {which}"):
+            return Block(
+                number=int(raw["number"], 16),
+                hash=str(raw["hash"]).lower(),
+                timestamp=int(raw["timestamp"], 16),
+                base_fee=int(raw.get("baseFeePerGas") or "0x0", 16),
+            )
 
     async def quantity(self, method: str, *params: Any) -> int:
-        """An answer that is a hex number."""
-        return int(await self.ask(method, *params), 16)
+        """An answer that is a hex number; raises `RpcUnavailable` for any other."""
+        answer = await self.ask(method, *params)
+        with reading(self.key, f"the answer to {method}"):
+            return int(answer, 16)
+
+    async def quantities(self, method: str, *params: Any) -> list[int]:
+        """Every endpoint's answer, all of them hex numbers; raises as `ask_all` and `quantity` do."""
+        answers = await self.ask_all(method, *params)
+        with reading(self.key, f"an answer to {method}"):
+            return [int(answer, 16) for answer in answers]
 
     async def close(self) -> None:
         """Close this event loop's connections."""
         await asyncio.gather(*(endpoint.close() for endpoint in self._endpoints))
+
+    async def _height_at(self, index: int, seconds: float) -> int | QtgError:
+        endpoint = self._endpoints[index]
+        await endpoint.open()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._verify(index, again=True)
+                answer = await endpoint.ask("eth_blockNumber", ())
+            with reading(endpoint.host, "the answer to eth_blockNumber"):
+                return int(answer, 16)
+        except TimeoutError:
+            return RpcUnavailable(endpoint.host, f"no answer within {seconds:g} s")
+        except (RpcUnavailable, RpcRefused, WrongChain) as error:
+            return error
 
     async def _verify(self, index: int, *, again: bool = False) -> None:
         if index in self._verified and not again:
@@ -130,10 +159,14 @@ class ChainRpc:
 
 
 class Chains:
-    """The chains of the inventory, one `ChainRpc` each, shared by the lane's executors."""
+    """The chains of the inventory, one `ChainRpc` each, shared by the lane's executors.
 
-    def __init__(self, inventory: Inventory) -> None:
+    `health_seconds` is how long a health check waits for an endpoint.
+    """
+
+    def __init__(self, inventory: Inventory, *, health_seconds: float = HEALTH_SECONDS) -> None:
         self.inventory = inventory
+        self.health_seconds = health_seconds
         self._chains = {
             key: ChainRpc(key, entry, inventory.asset(entry.native_asset)) for key, entry in inventory.chains.items()
         }

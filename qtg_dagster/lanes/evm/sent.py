@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qtg_dagster.domain.contract import PreparedAction, payload_hash
+from qtg_dagster.domain.errors import Conflict
 from qtg_dagster.lanes.evm.fate import OwnTransaction
 from qtg_dagster.lanes.evm.preflight import Call
 from qtg_dagster.lanes.evm.terms import TransferTerms
 from qtg_dagster.lanes.evm.transaction import SignedTransaction, UnsignedTransaction
+
+
+class NotThisTransfer(Conflict):
+    """Stored bytes, payload, hash and the node's terms are not one and the same transfer: nothing is done by them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +27,25 @@ class SentTransfer:
 
     @classmethod
     def of(cls, terms: TransferTerms, prepared: PreparedAction) -> SentTransfer:
-        """Raises `ValueError` when bytes, payload and terms are not one and the same transfer."""
+        """Raises `NotThisTransfer` when bytes, payload and terms are not one and the same transfer."""
         if prepared.signed_payload is None:
-            raise ValueError("there are no signed bytes")
+            raise NotThisTransfer("there are no signed bytes")
         if payload_hash(prepared.payload) != prepared.payload_hash:
-            raise ValueError("the payload does not have its hash")
-        planned = UnsignedTransaction.from_payload(prepared.payload)
-        signed = SignedTransaction.decode(prepared.signed_payload)
+            raise NotThisTransfer("the payload does not have its hash")
+        try:
+            planned = UnsignedTransaction.from_payload(prepared.payload)
+        except ValueError as error:
+            raise NotThisTransfer(f"the payload cannot be read: {error}") from None
+        try:
+            signed = SignedTransaction.decode(prepared.signed_payload)
+        except ValueError as error:
+            raise NotThisTransfer(f"the signed bytes cannot be read: {error}") from None
         if signed.unsigned != planned:
-            raise ValueError("the signed transaction differs from the payload")
+            raise NotThisTransfer("the signed transaction differs from the payload")
         if signed.sender != terms.sender:
-            raise ValueError(f"signed by {signed.sender}, not by account {terms.account}")
+            raise NotThisTransfer(f"signed by {signed.sender}, not by account {terms.account}")
         if Call(planned.to, planned.value, planned.data) != Call.of(terms):
-            raise ValueError("the payload is another transfer than the node's config")
+            raise NotThisTransfer("the payload is another transfer than the node's config")
         own = OwnTransaction(hash=signed.hash, sender=signed.sender, nonce=planned.nonce)
         return cls(terms=terms, own=own, signed=prepared.signed_payload, max_fee_per_gas=planned.max_fee_per_gas)
 

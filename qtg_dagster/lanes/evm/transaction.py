@@ -31,18 +31,21 @@ class UnsignedTransaction:
 
     @classmethod
     def from_payload(cls, payload: str) -> UnsignedTransaction:
-        """Read such a text; raises `KeyError` or `ValueError` for any other."""
-        fields: dict[str, str] = json.loads(payload)["transaction"]
-        return cls(
-            chain_id=int(fields["chain_id"]),
-            nonce=int(fields["nonce"]),
-            to=fields["to"],
-            value=int(fields["value"]),
-            data=fields["data"],
-            gas=int(fields["gas"]),
-            max_fee_per_gas=int(fields["max_fee_per_gas"]),
-            max_priority_fee_per_gas=int(fields["max_priority_fee_per_gas"]),
-        )
+        """Read such a text; raises `ValueError` for any other."""
+        try:
+            fields: dict[str, str] = json.loads(payload)["transaction"]
+            return cls(
+                chain_id=int(fields["chain_id"]),
+                nonce=int(fields["nonce"]),
+                to=fields["to"],
+                value=int(fields["value"]),
+                data=fields["data"],
+                gas=int(fields["gas"]),
+                max_fee_per_gas=int(fields["max_fee_per_gas"]),
+                max_priority_fee_per_gas=int(fields["max_priority_fee_per_gas"]),
+            )
+        except (KeyError, TypeError, RecursionError) as error:
+            raise ValueError(f"not an {PAYLOAD_FORMAT} payload ({type(error).__name__}: {error})") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +64,17 @@ class SignedTransaction:
         from eth_utils.crypto import keccak
         from hexbytes import HexBytes
 
-        raw = HexBytes(signed)
-        fields: dict[str, Any] = TypedTransaction.from_bytes(raw).as_dict()
+        try:
+            raw = HexBytes(signed)
+            fields: dict[str, Any] = TypedTransaction.from_bytes(raw).as_dict()
+            sender = str(Account.recover_transaction(signed)).lower()
+        except Exception as error:  # noqa: BLE001 - the libraries raise a dozen kinds for bytes that are no transaction
+            raise ValueError(f"not a typed transaction ({type(error).__name__}: {error})") from None
         if int(fields["type"]) != 2 or fields["accessList"]:
             raise ValueError("not a plain EIP-1559 transaction")
         return cls(
             hash="0x" + keccak(raw).hex(),
-            sender=str(Account.recover_transaction(signed)).lower(),
+            sender=sender,
             unsigned=UnsignedTransaction(
                 chain_id=int(fields["chainId"]),
                 nonce=int(fields["nonce"]),

@@ -21,6 +21,8 @@ SENDER = "0x" + "5a" * 20
 class PastBlocks:
     """A chain of which only one sender's transactions matter: `used[n]` is the block that used nonce n."""
 
+    key = "eip155:31337"
+
     def __init__(self, used: list[int]) -> None:
         self.used = used
         self.questions = 0
