@@ -8,7 +8,7 @@ from qtg_dagster.domain.clock import Clock, SystemClock
 from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.executors.registry import ExecutorRegistry
 from qtg_dagster.inventory import Inventory
-from qtg_dagster.lanes.cex.accounts import VenueAccounts
+from qtg_dagster.lanes.cex.accounts import HEALTH_SECONDS, VenueAccounts
 from qtg_dagster.lanes.cex.balances import VenueBalances
 from qtg_dagster.lanes.cex.deposit_observe import DepositObserve
 from qtg_dagster.lanes.cex.negative_proof import ArrivalWitness
@@ -35,13 +35,14 @@ def register(
     clock: Clock | None = None,
     arrivals: ArrivalWitness | None = None,
     timeout_seconds: float = 10.0,
+    health_seconds: float = HEALTH_SECONDS,
 ) -> CexLane:
-    """Register the lane's three executors over the inventory's venues.
+    """Register the lane's three executors over the inventory's venues; `health_seconds` bounds a venue's health check.
 
     Raises `ConfigurationError` for a wire without an adapter, and for `absence_is_proof` without a witness who can
     say that nothing arrived on the chain.
     """
-    accounts = VenueAccounts(inventory, timeout_seconds=timeout_seconds)
+    accounts = VenueAccounts(inventory, timeout_seconds=timeout_seconds, health_seconds=health_seconds)
     for account in accounts:
         if account.entry.absence_is_proof and arrivals is None:
             raise ConfigurationError(

@@ -16,6 +16,7 @@ from qtg_dagster.lanes.cex.venue import Call, Venue, load_venue
 
 _THROTTLED = frozenset({418, 429})
 _DEFAULT_PAUSE_SECONDS = 30.0
+HEALTH_SECONDS = 4.0  # well under what the health worker waits for all venues together
 
 
 class VenueAccount:
@@ -45,6 +46,10 @@ class VenueAccount:
     async def ready_to_submit(self) -> None:
         """Do all waiting that comes before a withdrawal request, so that it leaves when it is signed."""
         await self.transport.ready_to_submit(self.venue.submit_cost)
+
+    async def open(self) -> None:
+        """Load what a request needs, so that whoever times the venue times nothing else; sends nothing."""
+        await self.transport.open()
 
     async def call(self, call: Call) -> RawReply:
         """Send one request and give the raw reply."""
@@ -84,10 +89,13 @@ class VenueAccount:
 
 
 class VenueAccounts:
-    """All venue accounts by their inventory key."""
+    """All venue accounts by their inventory key. `health_seconds` is how long a health check waits for a venue."""
 
-    def __init__(self, inventory: Inventory, *, timeout_seconds: float = 10.0) -> None:
+    def __init__(
+        self, inventory: Inventory, *, timeout_seconds: float = 10.0, health_seconds: float = HEALTH_SECONDS
+    ) -> None:
         self.inventory = inventory
+        self.health_seconds = health_seconds
         self._accounts = {
             key: VenueAccount(key, entry, timeout_seconds=timeout_seconds) for key, entry in inventory.venues.items()
         }

@@ -10,11 +10,14 @@ from qtg_dagster.lanes.cex.accounts import VenueAccount, VenueAccounts
 
 
 async def venues_health(accounts: VenueAccounts) -> HealthReport | None:
-    """Down when no venue answers, degraded when one does not or has something to say; None without venues."""
+    """Down when no venue answers, degraded when one does not or has something to say; None without venues.
+
+    All are asked at once, so that one that is silent takes `accounts.health_seconds` in all.
+    """
     asked = list(accounts)
     if not asked:
         return None
-    reports = await asyncio.gather(*(venue_health(account) for account in asked))
+    reports = await asyncio.gather(*(venue_health(account, accounts.health_seconds) for account in asked))
     detail = "; ".join(f"{account.key}: {report.detail}" for account, report in zip(asked, reports, strict=True))
     states = {report.health_state for report in reports}
     if states == {HealthState.HEALTHY}:
@@ -23,15 +26,19 @@ async def venues_health(accounts: VenueAccounts) -> HealthReport | None:
     return HealthReport(health_state=state, detail=detail)
 
 
-async def venue_health(account: VenueAccount) -> HealthReport:
-    """The venue's own status, and a signed request without effect."""
+async def venue_health(account: VenueAccount, seconds: float) -> HealthReport:
+    """The venue's own status, and a signed request without effect, both within `seconds`."""
     try:
-        status = await account.read(account.venue.system_status())
-        permission = await account.read(account.venue.permissions())
+        await account.open()
+        async with asyncio.timeout(seconds):
+            status = await account.read(account.venue.system_status())
+            permission = await account.read(account.venue.permissions())
         problems = (
             account.venue.read_system_problem(status),
             account.venue.read_permission_problem(permission),
         )
+    except TimeoutError:
+        return HealthReport(health_state=HealthState.DOWN, detail=f"no answer within {seconds:g} s")
     except QtgError as problem:
         return HealthReport(health_state=HealthState.DOWN, detail=str(problem))
     found = "; ".join(problem for problem in problems if problem)

@@ -88,6 +88,10 @@ class Transport:
             error=error,
         )
 
+    async def open(self) -> None:
+        """Build the client, which loads large libraries the first time; sends nothing."""
+        await self._open()
+
     async def ready_to_submit(self, cost: float) -> None:
         """Build the client and wait for the turn of a request of that cost, so that nothing holds it up once its time
         is stamped: a venue refuses what was signed seconds ago. Sends nothing.
