@@ -17,6 +17,7 @@ from qtg_dagster.executors.conformance import Declared, Knob
 from qtg_dagster.executors.registry import ExecutorRegistry
 from qtg_dagster.inventory import Inventory
 from qtg_dagster.lanes.cex import CexLane, register
+from qtg_dagster.lanes.cex.accounts import HEALTH_SECONDS
 from tests.executors.conformance.memory import order
 from tests.lanes.cex.conftest import API_KEY, API_SECRET, CHAIN, DESTINATION, NETWORK, StandIn
 
@@ -150,8 +151,8 @@ CEX_BENCHES: dict[str, type[Any]] = {
 
 
 @asynccontextmanager
-async def open_cex_bench(key: str) -> AsyncIterator[CexBench]:
-    """The executor under its key, as the lane registers it, at a venue of its own."""
+async def open_cex_bench(key: str, health_seconds: float | None = None) -> AsyncIterator[CexBench]:
+    """The executor under its key, as the lane registers it but for `health_seconds`, at a venue of its own."""
     balance = {"asset": "USDC", "free": "1000", "locked": "5", "freeze": "0", "withdrawing": "0"}
     venue = StandIn(networks=[dict(NETWORK)], balances=[balance])
     listener = await asyncio.start_server(venue.serve, "127.0.0.1", 0)
@@ -161,7 +162,7 @@ async def open_cex_bench(key: str) -> AsyncIterator[CexBench]:
         environment.setenv("VENUE_A_KEY", API_KEY)
         environment.setenv("VENUE_A_SECRET", API_SECRET)
         executors = ExecutorRegistry()
-        lane = register(executors, inventory_of(venue))
+        lane = register(executors, inventory_of(venue), health_seconds=health_seconds or HEALTH_SECONDS)
         bench: CexBench = CEX_BENCHES[key](venue, lane, executors.resolve(key))
         await bench.calm()
         try:

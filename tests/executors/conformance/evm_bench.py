@@ -26,6 +26,7 @@ from qtg_dagster.executors.signers.local import build_signer
 from qtg_dagster.host.node_tools import anvil_binary
 from qtg_dagster.inventory import Inventory
 from qtg_dagster.lanes.evm import register
+from qtg_dagster.lanes.evm.rpc import HEALTH_SECONDS
 from qtg_dagster.sandbox import contracts
 from qtg_dagster.sandbox.faucet import Faucet
 from tests.executors.conformance.memory import order
@@ -209,8 +210,8 @@ EVM_BENCHES: dict[str, type[Any]] = {
 
 
 @asynccontextmanager
-async def open_evm_bench(key: str) -> AsyncIterator[EvmBench]:
-    """The executor under its key, as the lane registers it, on a chain of its own."""
+async def open_evm_bench(key: str, health_seconds: float | None = None) -> AsyncIterator[EvmBench]:
+    """The executor under its key, as the lane registers it but for `health_seconds`, on a chain of its own."""
     async with AsyncExitStack() as stack:
         node_url = stack.enter_context(_anvil())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -220,7 +221,7 @@ async def open_evm_bench(key: str) -> AsyncIterator[EvmBench]:
         world = await asyncio.to_thread(World, node_url, folder, gateway)
         stack.callback(world.faucet.close)
         executors = ExecutorRegistry()
-        lane = register(executors, world.inventory, world.ledger)
+        lane = register(executors, world.inventory, world.ledger, health_seconds=health_seconds or HEALTH_SECONDS)
         stack.push_async_callback(lane.close)
         bench: EvmBench = EVM_BENCHES[key](world, executors.resolve(key))
         await bench.calm()

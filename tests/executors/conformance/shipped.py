@@ -12,10 +12,10 @@ from tests.executors.conformance.evm_bench import EVM_BENCHES, open_evm_bench
 SHIPPED = (*CEX_BENCHES, *EVM_BENCHES)
 
 
-def open_bench(key: str) -> AbstractAsyncContextManager[Any]:
-    """Raises `InvalidInput` for a key without a bench."""
+def open_bench(key: str, health_seconds: float | None = None) -> AbstractAsyncContextManager[Any]:
+    """`health_seconds` shortens how long health waits for who is silent; raises `InvalidInput` for an unknown key."""
     if key in CEX_BENCHES:
-        return open_cex_bench(key)
+        return open_cex_bench(key, health_seconds)
     if key in EVM_BENCHES:
-        return open_evm_bench(key)
+        return open_evm_bench(key, health_seconds)
     raise InvalidInput("KEY", f"no bench is known for {key!r}", f"Give --bench, or one of {', '.join(SHIPPED)}.")
