@@ -52,6 +52,8 @@ def create(
         )
         receipt = await create_movement(engine, order)
         click.echo(receipt.request_id)
+        for key, health in receipt.unwell.items():
+            click.echo(f"warning: {key} is {health}", err=True)
         click.echo(f"waits for approval until {receipt.expires_at}; plan {receipt.compiled_plan_hash[:16]}", err=True)
 
     run(work)

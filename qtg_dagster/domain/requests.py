@@ -57,6 +57,8 @@ class InsertedRequest:
 
     request_id: str
     expires_at: datetime
+    #: Executors and signers among its bindings that are down or not known to be well -> their last known health.
+    unwell: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

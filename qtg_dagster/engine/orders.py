@@ -67,6 +67,9 @@ class MovementReceipt(Frozen):
     compiled_plan_hash: str
     approval_digest: str
     expires_at: datetime | None = None
+    unwell: dict[str, str] = Field(
+        default_factory=dict, description="executors and signers it needs that are down or unknown at this moment"
+    )
 
 
 def read_parameters(plan: Plan, given: dict[str, str], inventory: Inventory) -> dict[str, str]:

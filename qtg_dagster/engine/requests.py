@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import structlog
+
 from qtg_dagster.domain.actions import Action
 from qtg_dagster.domain.approvals import approvals_missing, approver_objection
 from qtg_dagster.domain.errors import Conflict, InvalidInput, PlanDrift
@@ -26,6 +28,8 @@ from qtg_dagster.engine.permission import check_permitted, lock_for, standing_of
 from qtg_dagster.engine.ports import Decisions
 from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.database import Transaction
+
+log = structlog.get_logger("qtg.engine")
 
 
 async def publish_template(engine: Engine, plan: Plan, transaction: Transaction | None = None) -> StoredPlan:
@@ -61,9 +65,13 @@ async def create_movement(
             if standing is None:
                 raise Conflict(UNSEEN)
             return standing
+        for key, health in inserted.unwell.items():
+            # Health passes: it bars an approval, not an order.
+            log.warning("bound to one that may not work", key=key, health=health, request=inserted.request_id)
         return MovementReceipt(
             request_id=inserted.request_id,
             created=True,
+            unwell=dict(inserted.unwell),
             template_version=new.stored.version,
             compiled_plan_hash=new.compiled_plan_hash,
             approval_digest=new.approval_digest,

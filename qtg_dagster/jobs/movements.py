@@ -51,6 +51,7 @@ async def create_one(context: dg.OpExecutionContext, config: NewMovement, platfo
             "template": f"{order.template_key} version {receipt.template_version}",
             "compiled plan hash": receipt.compiled_plan_hash,
             "approval digest": receipt.approval_digest,
+            **({"may not work": ", ".join(f"{k} is {v}" for k, v in receipt.unwell.items())} if receipt.unwell else {}),
             "approve before": str(receipt.expires_at) if receipt.expires_at else "any time",
             "plan": dg.MetadataValue.md(plan_picture(stored.plan)),
         }

@@ -86,7 +86,7 @@ class Requests(InTransaction):
             if getattr(error.orig, "sqlstate", None) != _SERIALIZATION_FAILURE:
                 raise
             raise Conflict(UNSEEN) from error
-        return None if row is None else InsertedRequest(row.request_id, row.expires_at)
+        return None if row is None else InsertedRequest(row.request_id, row.expires_at, row.unwell or {})
 
     async def lock_request(self, request_id: str, network_class: str) -> LockedRequest:
         """Lock a movement and read it; raises `NotFound`."""

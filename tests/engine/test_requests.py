@@ -357,3 +357,18 @@ async def test_a_plan_of_manual_steps_alone_ends_completed(desk: Desk) -> None:
         assert await desk.request_state() == "WAITING_MANUAL_ACTION"
         await complete_manual_node(desk.engine, request_id, key, actor="heidi", note="done")
     assert await desk.request_state() == "COMPLETED"
+
+
+async def test_health_is_told_at_the_order_and_bars_the_approval_alone(desk: Desk) -> None:
+    await desk.sql(
+        "INSERT INTO qtg.executor_registry (network_class, executor_key, health_state) VALUES "
+        "('sandbox', 'exec.local.move', 'down'), ('sandbox', 'exec.local.watch', 'unknown'), "
+        "('sandbox', 'exec.cex.send', 'down'), ('other', 'exec.local.move', 'healthy')"
+    )
+    await publish_template(desk.engine, chain())
+    receipt = await create_movement(desk.engine, order_of(chain()))
+    assert receipt.unwell == {"exec.local.move": "down", "exec.local.watch": "unknown"}
+    with pytest.raises(Conflict, match=r"cannot approve while exec\.local\.move is down"):
+        await approve_movement(desk.engine, receipt.request_id, actor="grace")
+    await desk.sql("UPDATE qtg.executor_registry SET health_state = 'healthy'")
+    await approve_movement(desk.engine, receipt.request_id, actor="grace")

@@ -22,4 +22,11 @@ deed AS (
     SELECT :network_class, :requested_by, 'create', 'movement_request', request.id::text, CAST(:details AS jsonb)
     FROM request
 )
-SELECT id::text AS request_id, expires_at FROM request
+SELECT id::text AS request_id, expires_at,
+       (SELECT jsonb_object_agg(entry.key, entry.health_state)
+        FROM (SELECT executor_key AS key, network_class, health_state FROM qtg.executor_registry
+              UNION ALL
+              SELECT signer_key, network_class, health_state FROM qtg.signer_registry) AS entry
+        WHERE entry.network_class = :network_class AND entry.health_state IN ('down', 'unknown')
+          AND entry.key IN (SELECT value FROM jsonb_each_text(CAST(:resolved_bindings AS jsonb)))) AS unwell
+FROM request
