@@ -16,6 +16,7 @@ from qtg_dagster.jobs.decisions import decision_jobs
 from qtg_dagster.jobs.drains import drain_jobs
 from qtg_dagster.jobs.limits import limit_jobs
 from qtg_dagster.jobs.movements import movement_jobs
+from qtg_dagster.jobs.review import review_movement
 from qtg_dagster.jobs.signers import enrol_signer
 from qtg_dagster.jobs.upkeep import reap_evm_nonces
 from qtg_dagster.settings import Settings, load_settings
@@ -34,6 +35,7 @@ def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definiti
             *drain_jobs.values(),
             *movement_jobs,
             *decision_jobs,
+            review_movement,
             *breaker_jobs,
             *limit_jobs,
             enrol_signer,

@@ -45,6 +45,7 @@ def test_every_name_is_known() -> None:
         "resume_core",
         "resume_movement",
         "retry_node",
+        "review_movement",
         "set_velocity_limit",
         "skip_manual_step",
     ]
