@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from qtg_dagster.domain.review import Review
     from qtg_dagster.treasury.review_page import Section
 
-_WIDEST = 48
+_WIDEST = 80
 
 
 @movement.command()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import Decimal, InvalidOperation, localcontext
+from decimal import Decimal, localcontext
 from graphlib import TopologicalSorter
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -22,6 +23,7 @@ from qtg_dagster.domain.velocity import VelocityLimit
 _NOT_BEGUN = frozenset({NodeState.BLOCKED, NodeState.READY})
 #: More than any sum of amounts has: nothing is rounded.
 _DIGITS = 160
+_PLAIN = r"(0|[1-9][0-9]*)(\.[0-9]+)?"
 T = TypeVar("T")
 
 
@@ -44,14 +46,14 @@ class FromNode:
     field: str
 
     def __str__(self) -> str:
-        return f"<{self.field} of {self.node_key}>"
+        return f"{self.field} of {self.node_key}, once that is done"
 
 
 class FeeEstimate(Frozen):
     """What a node's action would cost now."""
 
     asset: str = Field(description="inventory key of the asset that the fee is paid in")
-    amount: str = Field(description="plain decimal")
+    amount: str = Field(pattern=f"^{_PLAIN}$", description="plain decimal")
     how: str = Field(description="how it was come by, for people")
     on_top: bool = Field(default=True, description="paid by the source beside the amount; false = taken out of it")
 
@@ -214,12 +216,8 @@ def reviewed_nodes(request: LockedRequest) -> tuple[ReviewedNode, ...]:
 
 
 def decimal_of(value: object) -> Decimal | None:
-    """A finite amount in decimal text; None for anything else."""
-    try:
-        found = Decimal(value) if isinstance(value, str) else None
-    except InvalidOperation:
-        return None
-    return found if found is not None and found.is_finite() else None
+    """An amount in plain decimal text, as `Amount` reads it; None for anything else."""
+    return Decimal(value) if isinstance(value, str) and re.fullmatch(_PLAIN, value) else None
 
 
 def _as_it_runs(value: object, request: LockedRequest) -> object:

@@ -66,11 +66,18 @@ def _values(review: Review) -> Iterator[str]:
 
 
 def _limits(review: Review) -> Iterator[str]:
-    cap = review.request.stored.plan.risk_controls.hard_cap
+    controls = review.request.stored.plan.risk_controls
+    cap = decimal_of(controls.hard_cap)
+    for name, stated in (("hard_cap", controls.hard_cap), ("max_fee", controls.max_fee)):
+        if stated is not None and decimal_of(stated) is None:
+            yield f"the template's {name} of {stated!r} is no amount: no node can be judged by it"
     for node in review.nodes:
-        amount = decimal_of(node.config.get("amount"))
-        if node.node.has_side_effect and cap is not None and amount is not None and amount > Decimal(cap):
-            yield f"{node.key}: {plain(amount)} is over the template's hard cap of {cap}"
+        stated = node.config.get("amount")
+        amount = decimal_of(stated)
+        if node.node.has_side_effect and isinstance(stated, str) and not amount:
+            yield f"{node.key}: {stated!r} is no amount above zero; the node cannot run"
+        if node.node.has_side_effect and cap is not None and amount is not None and amount > cap:
+            yield f"{node.key}: {plain_decimal(amount)} is over the template's hard cap of {controls.hard_cap}"
         destination = node.config.get("destination")
         if destination_allowed(review, destination) is False:
             yield f"{node.key}: {destination} is not on the template's allowlist"
@@ -85,7 +92,8 @@ def _velocity(review: Review) -> Iterator[str]:
         if limit is None or amount <= limit_decimal(limit.left_units, limit.decimals):
             continue
         left, daily = limit.text(limit.left_units), limit.text(limit.daily_units)
-        yield f"it takes {plain(amount)} {asset}, and {left} is left of today's limit of {daily}: it does not fit"
+        takes = f"it takes {plain_decimal(amount)} {asset}"
+        yield f"{takes}, and {left} is left of today's limit of {daily}: it does not fit"
 
 
 def _breakers(review: Review) -> Iterator[str]:
@@ -140,7 +148,7 @@ def _balances(review: Review) -> Iterator[str]:
             if balance.problem:
                 yield f"the balance of {holding} is of {balance.read_at:%Y-%m-%d %H:%M:%S} UTC: {balance.problem}"
             if Decimal(balance.free) < amount:
-                yield f"{holding}: {balance.free} is free and {plain(amount)} is needed: it is not covered"
+                yield f"{holding}: {balance.free} is free and {plain_decimal(amount)} is needed: it is not covered"
 
 
 def _fees(review: Review) -> Iterator[str]:
@@ -149,7 +157,7 @@ def _fees(review: Review) -> Iterator[str]:
         if isinstance(fee, FeeEstimate):
             for name, ceiling in fee_ceilings(review, node.config.get("max_fee")):
                 if Decimal(fee.amount) > ceiling:
-                    yield f"{node.key}: a fee of {fee.amount} {fee.asset} is over {name} of {plain(ceiling)}"
+                    yield f"{node.key}: a fee of {fee.amount} {fee.asset} is over {name} of {plain_decimal(ceiling)}"
         elif isinstance(fee, NotKnown) and not fee.expected:
             yield f"{node.key}: the fee is {fee}"
 
@@ -160,11 +168,6 @@ def fee_ceilings(review: Review, stated: object) -> list[tuple[str, Decimal]]:
     own = None if isinstance(stated, FromNode) else decimal_of(stated)
     named = (("the template's max_fee", template), ("the node's max_fee", own))
     return [(name, ceiling) for name, ceiling in named if ceiling is not None]
-
-
-def plain(amount: Decimal) -> str:
-    """An amount for people."""
-    return plain_decimal(amount) if amount >= 0 else f"{amount:f}"
 
 
 def limit_decimal(units: int, decimals: int) -> Decimal:

@@ -1,14 +1,17 @@
 """What an approver looks at before saying yes, as a job for the launchpad."""
 
+import re
+
 import dagster as dg
 from pydantic import Field
 
-from qtg_dagster.domain.review_warnings import warnings
 from qtg_dagster.jobs.pictures import table
 from qtg_dagster.jobs.refusals import shown_in_the_ui
 from qtg_dagster.treasury.review import review_movement as read_review
-from qtg_dagster.treasury.review_page import sections
+from qtg_dagster.treasury.review_page import Section, sections
 from resources import PlatformResource
+
+_MARKUP = re.compile(r"[\\`*_<>\[\]!~]")
 
 
 class ReviewOf(dg.Config):
@@ -26,11 +29,13 @@ async def review_one(context: dg.OpExecutionContext, config: ReviewOf, platform:
     with shown_in_the_ui():
         async with platform.open() as parts:
             review = await read_review(parts.engine, parts.balance_fetchers, config.request_id)
-    for warning in warnings(review):
-        context.log.warning(warning)
-    context.add_output_metadata(
-        {section.title: dg.MetadataValue.md(table(section.head, section.rows)) for section in sections(review)}
-    )
+    context.add_output_metadata({section.title: _shown(section) for section in sections(review)})
+
+
+def _shown(section: Section) -> dg.MarkdownMetadataValue:
+    """A table of plain text: what people wrote into a movement is not to be read as Markdown."""
+    rows = [[_MARKUP.sub(r"\\\g<0>", cell) for cell in row] for row in section.rows]
+    return dg.MetadataValue.md(table(section.head, rows))
 
 
 @dg.job(executor_def=dg.in_process_executor, description=review_one.description)

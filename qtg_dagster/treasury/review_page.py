@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
+from qtg_dagster.domain.amounts import plain_decimal
 from qtg_dagster.domain.approvals import approvals_missing
 from qtg_dagster.domain.redaction import redact
 from qtg_dagster.domain.review import FeeEstimate, FromNode, NotKnown, Review, ReviewedNode
-from qtg_dagster.domain.review_warnings import destination_allowed, fee_ceilings, limit_decimal, plain, warnings
+from qtg_dagster.domain.review_warnings import destination_allowed, fee_ceilings, limit_decimal, warnings
 
 Row = tuple[str, ...]
 _TICKS = {True: "✓", False: "✗ not on the allowlist", None: "not known yet"}
@@ -30,7 +31,9 @@ def sections(review: Review) -> tuple[Section, ...]:
     return (
         _section("warnings", ("warning",), ((each,) for each in warnings(review))),
         _section("movement", ("", ""), _movement(review)),
-        _section("plan", ("node", "after", "executor", "signer", "config"), map(_node, review.nodes)),
+        _section(
+            "plan", ("node", "does", "after", "executor", "signer", "looked at for", "config"), map(_node, review.nodes)
+        ),
         _section("destinations", ("node", "destination", "allowed"), _destinations(review)),
         _section("daily limits", ("asset", "it takes", "left today", "limit", "fits"), _velocity(review)),
         _section("balances", ("held", "free", "needed", "covered", "as of"), _balances(review)),
@@ -42,8 +45,13 @@ def sections(review: Review) -> tuple[Section, ...]:
 
 
 def _section(title: str, head: Row, rows: Iterator[Row]) -> Section:
-    found = tuple(rows)
+    found = tuple(tuple(map(visible, row)) for row in rows)
     return Section(title, head, found or (("none", *("" for _ in head[1:])),))
+
+
+def visible(text: str) -> str:
+    """The text with all that is not printed spelt out: what people wrote must not draw lines or move the cursor."""
+    return "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in text)
 
 
 def _movement(review: Review) -> Iterator[Row]:
@@ -73,8 +81,10 @@ def _matches(same: bool) -> str:
 
 
 def _node(node: ReviewedNode) -> Row:
-    executor = node.executor or "a person"
-    return node.key, ", ".join(node.waits_for), executor, node.signer or "", _config(node.config)
+    after, executor = ", ".join(node.waits_for), node.executor or "a person"
+    seconds = node.node.timeout_policy.observe_seconds
+    patience = f"{seconds} s" if seconds else "as usual"
+    return node.key, node.node.action_type, after, executor, node.signer or "", patience, _config(node.config)
 
 
 def _config(config: Mapping[str, object]) -> str:
@@ -105,7 +115,7 @@ def _velocity(review: Review) -> Iterator[Row]:
     for asset in dict.fromkeys([*taken, *(node.source.asset for node in later if node.source)]):
         limit = review.velocity.get(asset)
         more = ", ".join(node.key for node in later if node.source and node.source.asset == asset)
-        takes = f"{plain(taken.get(asset, Decimal()))}{f' and what {more} will move' if more else ''}"
+        takes = f"{plain_decimal(taken.get(asset, Decimal()))}{f' and what {more} will move' if more else ''}"
         if limit is None:
             yield asset, takes, "", "none", "✓"
         else:
@@ -122,10 +132,10 @@ def _balances(review: Review) -> Iterator[Row]:
         readings = review.balances.get(holding.place, NotKnown("nobody was asked"))
         balance = readings if isinstance(readings, NotKnown) else readings.get(holding)
         if balance is None or isinstance(balance, NotKnown):
-            yield str(holding), str(balance or "not known: no reading"), plain(amount), "not known", ""
+            yield str(holding), str(balance or "not known: no reading"), plain_decimal(amount), "not known", ""
             continue
         age = f"{balance.read_at:%Y-%m-%d %H:%M:%S} UTC, {'asked now' if balance.live else 'snapshot'}"
-        yield str(holding), balance.free, plain(amount), _tick(Decimal(balance.free) >= amount), age
+        yield str(holding), balance.free, plain_decimal(amount), _tick(Decimal(balance.free) >= amount), age
     for node in review.nodes:
         if node.to_come and node.source and (node.amount is None or review.funded_by(node)):
             paid = ", ".join(review.funded_by(node)) or "earlier nodes"
@@ -136,7 +146,7 @@ def _fees(review: Review) -> Iterator[Row]:
     for node in review.nodes:
         fee = review.fees.get(node.key)
         ceilings = fee_ceilings(review, node.config.get("max_fee"))
-        told = ", ".join(f"{plain(ceiling)} ({name})" for name, ceiling in ceilings) or "none"
+        told = ", ".join(f"{plain_decimal(ceiling)} ({name})" for name, ceiling in ceilings) or "none"
         if isinstance(fee, FeeEstimate):
             within = all(Decimal(fee.amount) <= ceiling for _, ceiling in ceilings)
             yield node.key, f"{fee.amount} {fee.asset}", f"{told} {_tick(within)}" if ceilings else told, fee.how

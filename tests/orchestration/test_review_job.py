@@ -15,7 +15,11 @@ def created(launch: Launch, plan: Plan, metadata: Shown) -> str:
     """A movement that waits for approval."""
     assert launch("publish_templates", "publish", document=json.dumps(plan.model_dump(mode="json"))).success
     return str(
-        metadata(launch("create_movement", "create", template_key=plan.template_key, requested_by="ada"))["request id"]
+        metadata(
+            launch(
+                "create_movement", "create", template_key=plan.template_key, requested_by="ada", reason="<b>[rent](x)"
+            )
+        )["request id"]
     )
 
 
@@ -25,6 +29,7 @@ def test_the_page_shows_warnings_first_and_the_plan(launch: Launch, created: str
     assert "never checked" in shown["warnings"]
     assert shown["plan"].index("move") < shown["plan"].index("watch")
     assert "✓ as stored" in shown["movement"]
+    assert "asked for by | ada: \\<b\\>\\[rent\\](x) |" in shown["movement"]
     [request] = rows("SELECT request_state FROM qtg.movement_requests")
     assert request["request_state"] == "PENDING_APPROVAL"
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from qtg_dagster.domain.breakers import Breaker
 from qtg_dagster.domain.contract import HealthState
@@ -102,7 +103,7 @@ def test_an_amount_that_only_an_earlier_node_will_know_is_said_to_come_on_top() 
     assert warnings(review) == ()
     [row] = shown(review, "daily limits")
     assert row == ("USDC", "100 and what transfer will move", "100 USDC", "100 USDC", "✓")
-    assert "amount = <received_amount of receive>" in shown(review, "plan")[2][4]
+    assert "amount = received_amount of receive, once that is done" in shown(review, "plan")[2][-1]
 
 
 def test_a_node_that_has_acted_takes_nothing_more() -> None:
@@ -192,3 +193,31 @@ def test_who_has_approved_and_who_is_missing_is_shown() -> None:
     assert told["missing"] == "1 of 2; may approve: grace, olivia, tim"
     assert told["window"] == "open until 2026-11-30 12:00:00 UTC"
     assert told["compiled plan hash"] == f"{request.compiled_plan_hash} ✓ as stored"
+
+
+def test_what_people_wrote_cannot_draw_lines_of_its_own() -> None:
+    told = dict(shown(review_of(reason="rent\n  hard cap  none\x1b[2K\u202e"), "movement"))
+    assert told["asked for by"] == "ada: rent\\u000a  hard cap  none\\u001b[2K\\u202e"
+
+
+@pytest.mark.parametrize("amount", ["-5", "0", "1e3", "all of it"])
+def test_an_amount_that_is_none_is_warned_of_and_counts_for_nothing(amount: str) -> None:
+    nodes = sample_plan().model_dump(mode="json")["nodes"]
+    nodes[0]["config"]["amount"] = amount
+    review = review_of(request_of(sample_plan(nodes=nodes)))
+    assert f"withdraw: {amount!r} is no amount above zero; the node cannot run" in warnings(review)
+    assert review.taken() == {"USDC": Decimal(100)}
+
+
+def test_a_ceiling_that_cannot_be_read_is_warned_of() -> None:
+    controls = {"hard_cap": "a lot", "max_fee": "little", "destination_allowlist": [OURS, THEIRS]}
+    review = review_of(request_of(sample_plan(risk_controls=controls)))
+    assert [text.partition(" is no amount")[0] for text in warnings(review)] == [
+        "the template's hard_cap of 'a lot'",
+        "the template's max_fee of 'little'",
+    ]
+
+
+def test_an_estimate_that_is_no_amount_cannot_be_made() -> None:
+    with pytest.raises(ValidationError):
+        FeeEstimate(asset="ETH", amount="1e-3", how="guess")
