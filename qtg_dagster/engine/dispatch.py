@@ -10,6 +10,7 @@ import asyncio
 
 import structlog
 
+from qtg_dagster.domain.amounts import Amount
 from qtg_dagster.domain.canonical import json_problem
 from qtg_dagster.domain.contract import (
     ExecutionContext,
@@ -33,6 +34,7 @@ from qtg_dagster.domain.errors import (
 from qtg_dagster.domain.journal import StepKind
 from qtg_dagster.domain.observation import clamp_hint
 from qtg_dagster.domain.redaction import redact_text
+from qtg_dagster.domain.risk import check_fee
 from qtg_dagster.domain.states import DISPATCHABLE_REQUEST_STATES, NodeState
 from qtg_dagster.domain.work import Intent, Move, Work
 from qtg_dagster.engine.books import ledger_document
@@ -47,7 +49,7 @@ from qtg_dagster.engine.context import (
 from qtg_dagster.engine.outcomes import move_for_submit
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.engine.ports import Runner
-from qtg_dagster.executors.contract import Executor
+from qtg_dagster.executors.contract import EstimatesFees, Executor
 from qtg_dagster.faults import FaultPoint, fault_point
 
 log = structlog.get_logger("qtg.engine")
@@ -140,6 +142,7 @@ async def _make_ready(engine: Engine, work: Work) -> tuple[ExecutionContext, Int
         executor = engine.executors.resolve(str(work.node.executor_key))
     except NotFound as missing:
         raise _NotNow("EXECUTOR_MISSING", str(missing), 60.0) from missing
+    await _check_fee(engine, work, executor, context)
     await _preflight(executor, context)
     prepared = await _prepare(engine, executor, context)
     signed = await _sign(engine, work, context, prepared) if prepared.signing_required else None
@@ -163,6 +166,20 @@ async def _make_ready(engine: Engine, work: Work) -> tuple[ExecutionContext, Int
     )
     fault_point(FaultPoint.SIGNED_UNSAVED)
     return context, intent, executor
+
+
+async def _check_fee(engine: Engine, work: Work, executor: Executor, context: ExecutionContext) -> None:
+    """The template's fee ceiling, for executors that can say beforehand what they would take."""
+    controls = work.plan.risk_controls
+    if controls.max_fee is None or not isinstance(executor, EstimatesFees):
+        return
+    try:
+        estimate = await executor.estimate_fee(context)
+    except Exception as unknown:  # noqa: BLE001 - whatever stands in the way: the executor's own preflight comes next
+        log.info("fee not known beforehand", node=work.claim.node_id, reason=_describe(unknown))
+        return
+    asset = engine.inventory.asset(estimate.asset, field="fee.asset")
+    check_fee(controls, Amount.parse(asset, estimate.amount, field="fee"), asset)
 
 
 async def _preflight(executor: Executor, context: ExecutionContext) -> None:

@@ -6,13 +6,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from qtg_dagster.domain.contract import NonceReservation, ResultStatus
+from qtg_dagster.domain.contract import ExecutionContext, NonceReservation, ResultStatus
 from qtg_dagster.domain.errors import InvalidInput, SigningRefused, StaleClaim
 from qtg_dagster.domain.plans import ApprovalPolicy
+from qtg_dagster.domain.review import FeeEstimate
 from qtg_dagster.engine.requests import cancel_movement
+from qtg_dagster.executors.registry import ExecutorRegistry
 from tests.engine.desk import Desk
 from tests.engine.plans import chain, node, plan_of
-from tests.engine.provider import answer
+from tests.engine.provider import ScriptedExecutor, answer
 
 SIGNED = plan_of(node("first", executor="exec.local.signed", signer_role="desk"), key="signed")
 BINDINGS = {"desk": "signer.local.desk"}
@@ -138,6 +140,37 @@ async def test_the_signer_is_told_what_was_approved_and_until_when(desk: Desk) -
     assert request.metadata["approval_digest"] == movement["approval_digest"]
     expires_at = datetime.fromisoformat(request.metadata["approval_expires_at"])
     assert expires_at == movement["approved_at"] + timedelta(hours=1)
+
+
+class Pricing(ScriptedExecutor):
+    """Says beforehand what it would take, or that it does not know."""
+
+    fee: str | Exception = "0"
+
+    async def estimate_fee(self, context: ExecutionContext) -> FeeEstimate:  # noqa: ARG002 - the contract's
+        if isinstance(self.fee, Exception):
+            raise self.fee
+        return FeeEstimate(asset="USDC", amount=self.fee, how="as scripted")
+
+
+@pytest.mark.parametrize(
+    ("fee", "starts"), [("0.5", True), ("0.500001", False), (OSError("no price now"), True)], ids=str
+)
+async def test_a_fee_over_the_templates_ceiling_is_refused_before_the_executor_is_asked(
+    desk: Desk, executors: ExecutorRegistry, fee: str | Exception, *, starts: bool
+) -> None:
+    pricing = Pricing(desk.provider)
+    pricing.fee = fee
+    executors.register("exec.local.pricing", pricing)
+    plan = plan_of(node("first", executor="exec.local.pricing"))
+    controls = plan.risk_controls.model_copy(update={"max_fee": "0.5"})
+    await desk.begin(plan.model_copy(update={"risk_controls": controls}))
+    await desk.dispatch()
+    if starts:
+        assert (await desk.node())["node_state"] == "SUBMITTED"
+    else:
+        await refused(desk, "RISK_CONTROL_VIOLATED")
+        assert desk.provider.count("preflight", "first") == 0
 
 
 EDITS = {
