@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from qtg_dagster.treasury.review_page import Section
 
 _WIDEST = 80
+#: Questions to the database that hang must leave room for those that do not.
+_CONNECTIONS = 6
 
 
 @movement.command()
@@ -36,7 +38,7 @@ async def _read(request_id: str) -> Review:
     from qtg_dagster.host.environment import machine_settings
     from qtg_dagster.treasury.review import review_movement
 
-    async with open_platform(machine_settings(), pool_size=2) as platform:
+    async with open_platform(machine_settings(), pool_size=_CONNECTIONS) as platform:
         return await review_movement(platform.engine, platform.balance_fetchers, request_id)
 
 

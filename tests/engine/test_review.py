@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from qtg_dagster.domain.balances import BalanceReading
@@ -117,7 +118,7 @@ async def test_all_is_shown_of_a_movement_that_nothing_speaks_against(desk: Desk
     await record(desk, HealthState.HEALTHY, "")
     await enrolled(desk)
     review = await look(desk)
-    assert [text for text in warnings(review) if not text.startswith("signer.local.desk is unknown")] == []
+    assert [said for said in warnings(review) if not said.startswith("signer.local.desk is unknown")] == []
     assert review.reason == "top up"
     assert review.unchanged == (True, True)
     [first] = review.nodes
@@ -141,7 +142,7 @@ async def test_an_executor_that_is_down_and_one_never_checked_are_warned_of(desk
     await desk.create(transfer())
     assert "exec.local.estimating is unknown: never checked" in warnings(await look(desk))
     await record(desk, HealthState.DOWN, "no route")
-    assert any(text.startswith("exec.local.estimating is down: no route") for text in warnings(await look(desk)))
+    assert any(said.startswith("exec.local.estimating is down: no route") for said in warnings(await look(desk)))
 
 
 async def test_what_the_health_round_found_is_what_is_shown(desk: Desk) -> None:
@@ -177,7 +178,7 @@ async def test_a_fresh_snapshot_is_believed_and_nobody_is_asked(desk: Desk) -> N
     fetcher = Fetcher("100")
     review = await look(desk, fetcher)
     assert (free_at(review), fetcher.asked) == ("12", 0)
-    assert any("12 is free and 12.8 is needed: it is not covered" in text for text in warnings(review))
+    assert any("12 is free and 12.8 is needed: it is not covered" in said for said in warnings(review))
 
 
 async def test_the_newest_snapshot_is_the_one_that_counts(desk: Desk) -> None:
@@ -210,14 +211,14 @@ async def test_an_old_snapshot_stands_in_for_a_chain_that_does_not_answer_and_is
     await desk.create(transfer())
     review = await look(desk, Fetcher(failure=ConnectionError("refused")))
     assert free_at(review) == "50"
-    assert any("what it is now is not known: refused" in text for text in warnings(review))
+    assert any("what it is now is not known: refused" in said for said in warnings(review))
 
 
 async def test_one_that_hangs_is_given_up_on_and_hides_nothing_else(desk: Desk, estimating: Estimating) -> None:
     estimating.fee = ConnectionError("https://user:hunter2@node.example refused")
     await desk.create(transfer())
-    review = await look(desk, Fetcher(hangs=True), patience=0.5)
-    assert review.balances[CHAIN] == NotKnown("no answer within 0.5 s, twice")
+    review = await look(desk, Fetcher(hangs=True), patience=1.5)
+    assert review.balances[CHAIN] == NotKnown("no answer within 1.5 s, twice")
     fee = review.fees["first"]
     assert isinstance(fee, NotKnown)
     assert "refused" in fee.why
@@ -236,8 +237,21 @@ async def test_a_table_that_cannot_be_read_is_said_to_be_not_known(desk: Desk) -
     assert isinstance(review.velocity, NotKnown)
     assert not isinstance(review.breakers, NotKnown)
     assert not isinstance(review.health, NotKnown)
-    [told] = [text for text in warnings(review) if "velocity limits are not known" in text]
+    [told] = [said for said in warnings(review) if "velocity limits are not known" in said]
     assert "does not exist" in told
+
+
+async def test_tables_that_somebody_keeps_locked_are_given_up_on_and_the_engine_goes_on(desk: Desk) -> None:
+    await desk.create(transfer())
+    async with desk.owner.transaction() as other:
+        await other.execute(text("LOCK TABLE qtg.breakers, qtg.velocity_limits IN ACCESS EXCLUSIVE MODE"))
+        review = await look(desk, patience=1.5)
+    late = NotKnown("no answer within 1.5 s, twice")
+    assert (review.breakers, review.velocity) == (late, late)
+    assert not isinstance(review.health, NotKnown)
+    assert free_at(review) == "100"
+    again = await look(desk)
+    assert (again.breakers, again.velocity) == ([], {})
 
 
 async def test_what_reads_for_a_review_could_not_write_if_it_tried(desk: Desk) -> None:
@@ -256,7 +270,7 @@ async def test_an_executor_without_estimates_is_no_cause_for_a_warning(desk: Des
     await desk.create(transfer(executor="exec.local.move"))
     review = await look(desk)
     assert review.fees["first"] == NotKnown("exec.local.move gives no estimates", expected=True)
-    assert not any("fee" in text for text in warnings(review))
+    assert not any("fee" in said for said in warnings(review))
 
 
 async def test_a_plan_that_was_changed_behind_our_back_is_the_first_warning(desk: Desk) -> None:
@@ -278,7 +292,7 @@ async def test_an_approved_movement_shows_whose_word_it_has(desk: Desk) -> None:
     await approve_movement(desk.engine, desk.request_id, actor="grace")
     review = await look(desk)
     assert review.request.approved_by == ("grace",)
-    assert not any("nothing to approve" in text for text in warnings(review))
+    assert not any("nothing to approve" in said for said in warnings(review))
     await approve_movement(desk.engine, desk.request_id, actor="tim")
     assert "the movement is APPROVED: there is nothing to approve" in warnings(await look(desk))
 
