@@ -15,7 +15,7 @@ OVER_THE_LIMIT = "QV001"
 class VelocityLimit:
     """A limit and what of it is used up today; amounts in base units."""
 
-    asset: str
+    asset: str  # its key in the inventory, as in the ledger
     decimals: int
     daily_units: int
     spent_units: int
@@ -28,7 +28,7 @@ class VelocityLimit:
 
     def text(self, units: int) -> str:
         """Units of the asset as a decimal amount."""
-        return str(Amount(Asset(self.asset, self.decimals), units))
+        return f"{Amount(Asset('units', self.decimals), units).to_text()} {self.asset}"
 
     def check(self, units: int, *, field: str) -> None:
         """Raise `RiskControlViolated` when so much more would leave the limit."""

@@ -76,7 +76,7 @@ def build_execution_context(work: Work, *, attempt_no: int) -> ExecutionContext:
 def check_limits(work: Work, config: dict[str, Any], inventory: Inventory) -> Amount | None:
     """Raise `RiskControlViolated` when a node, with its references resolved, would leave the template's limits.
 
-    Gives the amount that it moves, if it moves one.
+    Gives the amount that it moves, if it moves one; the asset's key stands in the config.
 
     Checked again here because `$ref` values are known only now: what an earlier node reported must not carry an
     amount or a destination past the limits. An amount without an asset cannot be judged and is refused too, with

@@ -137,7 +137,8 @@ async def _make_ready(engine: Engine, work: Work) -> tuple[ExecutionContext, Int
     context = build_execution_context(work, attempt_no=attempt_no)
     amount = check_limits(work, context.node_config, engine.inventory)
     if amount is not None:
-        await engine.velocity.check(amount, field=f"nodes.{work.node.node_key}.config.amount")
+        asset = str(context.node_config["asset"])
+        await engine.velocity.check(asset, amount, field=f"nodes.{work.node.node_key}.config.amount")
     try:
         executor = engine.executors.resolve(str(work.node.executor_key))
     except NotFound as missing:

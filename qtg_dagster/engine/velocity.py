@@ -23,12 +23,12 @@ class VelocityWatch:
         self._limits: dict[str, VelocityLimit] = {}
         self._read_at = float("-inf")
 
-    async def check(self, amount: Amount, *, field: str) -> None:
-        """Raise `RiskControlViolated` when the limit of this asset has not so much left."""
+    async def check(self, asset: str, amount: Amount, *, field: str) -> None:
+        """Raise `RiskControlViolated` when the limit of this asset, by its inventory key, has not so much left."""
         if time.monotonic() - self._read_at >= _FRESH_SECONDS:
             limits = await self._store.velocity_limits(self._network_class)
             self._limits = {limit.asset: limit for limit in limits}
             self._read_at = time.monotonic()
-        limit = self._limits.get(amount.asset.symbol)
+        limit = self._limits.get(asset)
         if limit is not None:
             limit.check(amount.base_units, field=field)

@@ -24,23 +24,23 @@ async def set_velocity_limit(engine: Engine, asset: str, daily: str, *, actor: s
         await write_limit(
             tx,
             network_class,
-            asset=known.symbol,
+            asset=asset,
             decimals=known.decimals,
             daily_units=amount.base_units,
             actor=actor,
             reason=reason,
         )
-        details = {"asset": known.symbol, "daily": amount.to_text(), "reason": reason}
+        details = {"asset": asset, "daily": amount.to_text(), "reason": reason}
         await audit(
             tx,
             network_class=network_class,
             actor=actor,
             action="set_velocity_limit",
-            subject_id=known.symbol,
+            subject_id=asset,
             subject_type="velocity_limit",
             details=details,
         )
-        [limit] = [each for each in await read_limits(tx, network_class) if each.asset == known.symbol]
+        [limit] = [each for each in await read_limits(tx, network_class) if each.asset == asset]
     return limit
 
 

@@ -14,6 +14,7 @@ from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.engine.adoption import adopt
 from qtg_dagster.engine.dispatch import dispatch_ready_nodes
 from qtg_dagster.executors.registry import ExecutorRegistry
+from qtg_dagster.inventory import AssetEntry
 from qtg_dagster.treasury.limits import clear_velocity_limit, set_velocity_limit
 from tests.engine.desk import Desk
 from tests.engine.plans import node, plan_of
@@ -145,6 +146,27 @@ async def test_a_limit_that_makes_no_sense_is_refused(desk: Desk, asset: str, da
         await set_velocity_limit(desk.engine, asset, daily, actor="olivia", reason="why")
     assert refused.value.field == field
     assert await desk.engine.store.velocity_limits("sandbox") == []
+
+
+async def test_an_asset_goes_by_its_key_whatever_its_symbol(desk: Desk) -> None:
+    """Two entries of the inventory may share a symbol: USDC on an exchange and a bridged one, say."""
+    bridged = AssetEntry(symbol="USDC", decimals=6)
+    object.__setattr__(
+        desk.engine,
+        "inventory",
+        desk.engine.inventory.model_copy(update={"assets": {**desk.engine.inventory.assets, "BRIDGED": bridged}}),
+    )
+    await set_velocity_limit(desk.engine, "BRIDGED", "10", actor="olivia", reason="new")
+    terms = {**TERMS, "asset": "BRIDGED", "account": "treasury"}
+    plan = plan_of(node("first", config=terms), key="bridged")
+    for _ in range(2):
+        await desk.begin(plan, parameters={"amount": "10"})
+    await desk.begin(transfer(), parameters={"amount": "10"})
+    while await desk.dispatch(3):
+        pass
+    assert await ends(desk) == {"SUBMITTED": 2, "FAILED": 1}
+    [standing] = await desk.engine.store.velocity_limits("sandbox")
+    assert (standing.asset, standing.left_units) == ("BRIDGED", 0)
 
 
 async def test_who_set_a_limit_is_on_record(desk: Desk) -> None:
