@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -83,11 +84,18 @@ def test_what_is_no_transaction_is_refused(read: ReadTransaction, strange: str) 
 
 
 def test_lists_within_lists_are_refused(read: ReadTransaction) -> None:
-    nested: list[Any] = []
-    while len(rlp.encode(nested)) < 1020:
-        nested = [nested]
-    with pytest.raises(SigningRefused, match="the signed bytes"):
-        check_signed("0x02" + rlp.encode(nested).hex(), read, ADDRESS)
+    nested = b"\xc0"  # an empty list
+    while len(nested) < 1020:
+        size = len(nested).to_bytes(2, "big").lstrip(b"\0")
+        nested = (bytes([0xC0 + len(nested)]) if len(nested) < 56 else bytes([0xF7 + len(size)]) + size) + nested
+    for limit in (1000, 100_000):  # Python's own recursion limit, and the one that a library sets
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(limit)
+        try:
+            with pytest.raises(SigningRefused, match="the signed bytes"):
+                check_signed("0x02" + nested.hex(), read, ADDRESS)
+        finally:
+            sys.setrecursionlimit(before)
 
 
 def test_leading_zeros_and_trailing_bytes_are_refused(read: ReadTransaction) -> None:
