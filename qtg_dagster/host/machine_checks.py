@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from qtg_dagster.host.database import dagster_url
+from qtg_dagster.host.database import dagster_url, database_urls
 from qtg_dagster.host.findings import Finding
 from qtg_dagster.host.paths import state_home
 from qtg_dagster.settings import Settings
@@ -63,7 +63,7 @@ def dagster_storage(settings: Settings) -> Iterator[Finding]:
     """Dagster's tables are there and can be read the way Dagster reads them."""
     from sqlalchemy import create_engine, text
 
-    engine = create_engine(dagster_url(settings.database_url))
+    engine = create_engine(os.environ.get("QTG_DAGSTER_DATABASE_URL") or dagster_url(database_urls(settings).dagster))
     try:
         with engine.connect() as connection:
             there = connection.execute(text("SELECT to_regclass('event_logs') IS NOT NULL")).scalar()

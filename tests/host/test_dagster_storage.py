@@ -11,9 +11,12 @@ from dagster import DagsterInstance
 
 from qtg_dagster.host.dagster_storage import URL_VARIABLE, PooledPostgresStorage, shared_engine, storage_url
 from qtg_dagster.host.database import dagster_url
+from qtg_dagster.host.machine_checks import dagster_storage as doctor_reads_storage
 from qtg_dagster.host.paths import project_root
 from qtg_dagster.host.postgres import EmbeddedPostgres
-from qtg_dagster.store.roles import DAGSTER
+from qtg_dagster.settings import Settings
+from qtg_dagster.store.migrate import upgrade
+from qtg_dagster.store.roles import APP, DAGSTER
 
 
 @pytest.fixture
@@ -79,8 +82,6 @@ def test_a_forked_child_does_not_disturb_its_parents_connections(instance: Dagst
 
 
 def test_a_restart_of_the_server_is_survived(server_in: Callable[[], EmbeddedPostgres]) -> None:
-    from qtg_dagster.store.migrate import upgrade
-
     server = server_in()
     upgrade(server.start())
     storage = PooledPostgresStorage(dagster_url(server.url))
@@ -89,6 +90,21 @@ def test_a_restart_of_the_server_is_survived(server_in: Callable[[], EmbeddedPos
     server.start()
     assert storage.run_storage.get_runs_count() == 0
     shared_engine(dagster_url(server.url)).dispose()
+
+
+def test_doctor_reads_the_storage_as_dagster_does_also_from_a_shell_that_works_as_the_app(
+    server_in: Callable[[], EmbeddedPostgres], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(URL_VARIABLE, raising=False)
+    monkeypatch.setenv("QTG_HOME", str(home))
+    server = server_in()
+    upgrade(server.start())
+    [before] = doctor_reads_storage(Settings(database_url=server.url_of(APP)))
+    assert (before.ok, before.detail) == (False, "no tables yet")
+    PooledPostgresStorage(dagster_url(server.url_of(DAGSTER)))
+    [after] = doctor_reads_storage(Settings(database_url=server.url_of(APP)))
+    assert (after.ok, after.detail) == (True, "0 runs")
+    shared_engine(dagster_url(server.url_of(DAGSTER))).dispose()
 
 
 def test_dagsters_own_commands_start_the_embedded_server(
