@@ -47,7 +47,7 @@ class Timeouts(Frozen):
     submit: float = Field(default=30, gt=0)
     observe: float = Field(default=15, gt=0)
     recover: float = Field(default=30, gt=0)
-    health: float = Field(default=4, gt=0)
+    health: float = Field(default=6, gt=0)  # longer than a lane waits for its provider: it must tell whose silence
 
 
 class RemoteExecutor:

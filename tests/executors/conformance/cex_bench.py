@@ -175,6 +175,11 @@ async def open_cex_bench(key: str, health_seconds: float | None = None) -> Async
 
 def inventory_of(*venues: StandIn) -> Inventory:
     """An inventory of these venues, the first of which is venue_a."""
+    return Inventory.model_validate(inventory_entries(*venues))
+
+
+def inventory_entries(*venues: StandIn) -> dict[str, Any]:
+    """As it would stand in the inventory's file."""
     entries = {
         f"venue_{letter}": {
             "wire": "binance",
@@ -188,4 +193,4 @@ def inventory_of(*venues: StandIn) -> Inventory:
     }
     chain = {"name": "Ethereum", "rpc_urls": ["http://127.0.0.1:1"], "native_asset": "ETH"}
     assets = {"USDC": {"symbol": "USDC", "decimals": 8}, "ETH": {"symbol": "ETH", "decimals": 18}}
-    return Inventory.model_validate({"assets": assets, "chains": {CHAIN: chain}, "venues": entries})
+    return {"assets": assets, "chains": {CHAIN: chain}, "venues": entries}
