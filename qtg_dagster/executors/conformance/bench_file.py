@@ -13,6 +13,7 @@ from qtg_dagster.domain.contract import ExecutionContext
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import Frozen
 from qtg_dagster.executors.conformance.bench import Declared
+from qtg_dagster.executors.remote.executor import Timeouts
 from qtg_dagster.executors.remote.terms import Terms
 
 _PLAIN: dict[str, Any] = {
@@ -33,13 +34,14 @@ _OWN = ("request_node_id", "idempotency_key")
 
 
 class BenchFile(Frozen):
-    """`context`: fields of the work order, of which `action_type` and `node_config` have no default; `terms`: as the
-    inventory would have them.
+    """`context`: fields of the work order, of which `action_type` and `node_config` have no default; `terms` and
+    `timeouts`: as the inventory would have them.
     """
 
     context: dict[str, Any]
     declared: Declared = Declared()
     terms: Terms = Terms()
+    timeouts: Timeouts = Timeouts()
 
     @classmethod
     def read(cls, file: Path) -> BenchFile:

@@ -57,7 +57,7 @@ async def remote_bench(subject: RemoteSubject) -> AsyncIterator[RemoteBench]:
     address = ServiceAddress.read(subject.url, ca_file=subject.ca_file)
     async with AsyncExitStack() as stack:
         proxy = await stack.enter_async_context(LosingProxy(address.url, address.tls_context()))
-        executor = RemoteExecutor(subject.key, proxy.url, subject.secret, terms=file.terms)
+        executor = RemoteExecutor(subject.key, proxy.url, subject.secret, terms=file.terms, timeouts=file.timeouts)
         stack.push_async_callback(executor.close)
         book = None
         if subject.book_url is not None:

@@ -80,7 +80,7 @@ async def hosted(
     terms = {"submit_grace_seconds": submit_grace(bench.executor), "signs": False}
     order = {"action_type": "memory", "node_config": {"amount": "12.5"}}
     claims = {"varies": ["expires_at"], **declared}
-    file.write_text(json.dumps({"context": order, "declared": claims, "terms": terms}))
+    file.write_text(json.dumps({"context": order, "declared": claims, "terms": terms, "timeouts": {"health": 0.3}}))
     async with AsyncExitStack() as stack:
         url, _ = await stack.enter_async_context(hosting(service.app(), where or Listening()))
         book_url, _ = await stack.enter_async_context(hosting(book_app(bench.effects, bench.set_state), Listening()))

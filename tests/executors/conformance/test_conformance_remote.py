@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,6 @@ from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.executors.conformance import Clause, Report, Verdict, verify_executor
 from qtg_dagster.executors.conformance.bench_file import BenchFile
 from qtg_dagster.executors.conformance.opening import RemoteSubject, remote_bench
-from qtg_dagster.executors.conformance.remote_bench import RemoteBench
-from qtg_dagster.executors.remote.executor import Timeouts
 from qtg_dagster.executors.remote.hosting import Listening
 from qtg_dagster.secret import Secret
 from tests.executors.conformance import wrong_acting, wrong_looking
@@ -33,16 +29,8 @@ def subject(at: Hosted, **changes: Any) -> RemoteSubject:
     return dataclasses.replace(plain, **changes)
 
 
-@asynccontextmanager
-async def bench(at: Hosted, **changes: Any) -> AsyncIterator[RemoteBench]:
-    """As the command opens it, but less patient."""
-    async with remote_bench(subject(at, **changes)) as opened:
-        opened.executor._timeouts = Timeouts(health=0.3)  # type: ignore[attr-defined]
-        yield opened
-
-
 async def judge(at: Hosted, clauses: Any = Clause, **changes: Any) -> Report:
-    async with bench(at, **changes) as opened:
+    async with remote_bench(subject(at, **changes)) as opened:
         return await verify_executor(at.url, opened, limits=_SLOW, clauses=clauses)
 
 
@@ -115,6 +103,7 @@ async def test_what_is_no_book_is_said_to_be_none(tmp_path: Path) -> None:
         ("{", "context"),
         ('{"context": {"action_type": "a"}}', "node_config"),
         ('{"context": {"action_type": "a", "node_config": {}}, "declared": {"act": false}}', "declared.act"),
+        ('{"context": {"action_type": "a", "node_config": {}}, "timeouts": {"submit": 0}}', "timeouts.submit"),
     ],
 )
 def test_a_file_that_is_no_work_order_is_refused_by_the_wrong_field(text: str, field: str, tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ async def test_the_example_in_typescript_keeps_the_contract(tmp_path: Path, monk
     monkeypatch.setenv("VERIFY_SECRET", SECRET.expose())
     file = tmp_path / "order.json"
     terms = {"submit_grace_seconds": 60, "signs": False}
-    file.write_text(json.dumps({"context": order().model_dump(mode="json"), "terms": terms}))
+    context = order().model_dump(mode="json")
+    file.write_text(json.dumps({"context": context, "terms": terms, "timeouts": {"health": 1}}))
 
     def verify(url: str, book_url: str) -> Result:
         known = ["--key", KEY, "--secret-env", "VERIFY_SECRET", "--context", str(file), "--book", book_url]
