@@ -61,7 +61,7 @@ async function perform(method, asked) {
     case "prepare":
       return success({ prepared: lane.prepare(context) });
     case "submit":
-      if (investigated.has(context.idempotency_key)) return failure(409, "TOO_LATE", "recovery has asked about it");
+      if (investigated.has(context.idempotency_key)) return failure(409, "TOO_LATE", "recovery has asked about it", { nothing_done: false });
       if (!asked.prepared) return failure(400, "MALFORMED", "prepared: missing");
       return success({ result: await lane.submit(context, asked.prepared) });
     case "observe":

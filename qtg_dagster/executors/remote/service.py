@@ -115,6 +115,8 @@ class ExecutorService:
             asked = self._asked(method, request, body)
         except Unreadable as problem:
             return _error(400, problem.code, str(problem))
+        except _TooLate as late:
+            return _error(409, late.code, str(late), nothing_done=False)
         except RequestRefused as refusal:
             return _error(400, refusal.code, str(refusal))
         try:
@@ -139,7 +141,7 @@ class ExecutorService:
         if method is Method.RECOVER:
             self._investigated.add(asked.context.idempotency_key)
         elif method is Method.SUBMIT and asked.context.idempotency_key in self._investigated:
-            raise RequestRefused("TOO_LATE", "recovery has asked about this attempt; it is not begun any more")
+            raise _TooLate("TOO_LATE", "recovery has asked about this attempt; it is not begun any more")
         return asked
 
     async def _perform(self, method: Method, asked: ContextRequest | None) -> Reply:
@@ -162,8 +164,14 @@ class ExecutorService:
         return Reply(200, ResultAnswer(protocol_version=version, result=found))
 
 
-def _error(status: int, code: str, message: str, *, field: str | None = None, fix: str | None = None) -> Reply:
-    detail = ErrorDetail(code=code, message=message, nothing_done=True, field=field, fix=fix)
+class _TooLate(RequestRefused):
+    """A submit after recovery: this request does nothing, and recovery may have sent the action again."""
+
+
+def _error(
+    status: int, code: str, message: str, *, field: str | None = None, fix: str | None = None, nothing_done: bool = True
+) -> Reply:
+    detail = ErrorDetail(code=code, message=message, nothing_done=nothing_done, field=field, fix=fix)
     return Reply(status, ErrorAnswer(protocol_version=PROTOCOL_VERSION, error=detail))
 
 

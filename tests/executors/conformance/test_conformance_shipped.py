@@ -13,8 +13,6 @@ from tests.executors.conformance.shipped import EXEMPT, SHIPPED, open_bench
 from tests.executors.conformance.spoilt import LostIsNotSent, NeverFinds, SubmitsTwice, UnknownIsFailed, Wrapped
 from tests.lanes.evm.conftest import MemoryLedger
 
-#: Defects of executors, each waiting for its lane. Whoever repairs one finds its line here failing, and removes it.
-KNOWN: dict[tuple[str, Clause], str] = {}
 #: How long health waits here for a dependency that says nothing: `tests/lanes` holds the lanes to their own limits.
 _HEALTH_SECONDS = 1.0
 
@@ -41,25 +39,11 @@ def test_a_key_without_a_bench_is_refused_with_those_that_have_one() -> None:
 
 @pytest.mark.parametrize("key", SHIPPED)
 async def test_a_shipped_executor_keeps_the_contract(key: str) -> None:
-    known = [clause for of, clause in KNOWN if of == key]
-    clauses = [clause for clause in Clause if clause not in known]
     async with open_bench(key, _HEALTH_SECONDS) as bench:
-        report = await verify_executor(key, bench, clauses=clauses)
+        report = await verify_executor(key, bench)
     assert [*report.having(Verdict.BROKEN), *report.having(Verdict.NOT_JUDGED)] == []
     assert report.holds()
     assert {finding.clause for finding in report.having(Verdict.EXEMPT)} == EXEMPT[key]
-
-
-@pytest.mark.parametrize(
-    ("key", "clause"),
-    [
-        pytest.param(*at, marks=pytest.mark.xfail(strict=True, raises=AssertionError, reason=why))
-        for at, why in KNOWN.items()
-    ],
-)
-async def test_a_known_defect_is_still_there(key: str, clause: Clause) -> None:
-    found = await judge(key, clause)
-    assert found.verdict is Verdict.PASSED, found
 
 
 @pytest.mark.parametrize(

@@ -291,6 +291,6 @@ async def test_a_submit_that_arrives_after_recovery_has_asked_is_not_begun(
     remote = connect(service)
     assert (await remote.recover(order())).status is S.UNKNOWN
     late = await remote.submit(order(), action())
-    assert (late.status, late.error_code) == (S.NOT_SENT, "REMOTE_TOO_LATE")
+    assert (late.status, late.error_code) == (S.UNKNOWN, "REMOTE_TOO_LATE")
     assert book.book == []
     assert (await remote.submit(order(2), action())).status is S.ACCEPTED

@@ -88,7 +88,7 @@ async def test_killed_before_it_answered_recover_finds_the_one_move(tmp_path: Pa
         found = await remote.recover(order())
         assert found.status is S.COMPLETED
         assert found.evidence["in_the_book"]["idempotency_key"] == order().idempotency_key
-        assert (await submit(remote)).status is S.NOT_SENT, "nobody does that; it comes too late"
+        assert (await submit(remote)).status is S.UNKNOWN, "nobody does that; it comes too late"
         assert len(second.book()) == 1
 
 
@@ -97,7 +97,7 @@ async def test_a_submit_that_arrives_after_recovery_has_asked_is_not_begun(tmp_p
         remote = connect(service.url)
         assert (await remote.recover(order())).status is S.UNKNOWN
         late = await submit(remote)
-        assert (late.status, late.error_code) == (S.NOT_SENT, "REMOTE_TOO_LATE")
+        assert (late.status, late.error_code) == (S.UNKNOWN, "REMOTE_TOO_LATE")
         assert service.book() == []
 
 
