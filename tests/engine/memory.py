@@ -12,7 +12,7 @@ import itertools
 import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Self
 
 from qtg_dagster.domain.canonical import digest
@@ -34,7 +34,7 @@ from qtg_dagster.domain.velocity import VelocityLimit
 from qtg_dagster.domain.work import Claim, Intent, Move, RecoveryArm, Sibling, Work, consequences
 from qtg_dagster.domain.workers import Backlog, Claimant, RunnerIdentity
 from tests.engine.memory_decisions import MemoryDecisions, all_or_nothing
-from tests.engine.memory_rows import Attempt, Deed, Node, Request, Step, TestClock
+from tests.engine.memory_rows import Attempt, Deed, Node, Request, Step, TestClock, observed_since
 
 _KEEPS_KEY = frozenset({NodeState.SUBMITTING, NodeState.UNKNOWN})
 _LOOKED_AT = frozenset({NodeState.SUBMITTED, NodeState.OBSERVING})
@@ -342,7 +342,7 @@ class MemoryStore:
             error_code=node.error_code,
             facts_digest=node.facts_digest,
             started_at=node.started_at,
-            observed_since=_observed_since(attempt),
+            observed_since=observed_since(attempt),
             submitted_at=node.submitted_at,
             database_now=self.clock.now(),
             siblings={
@@ -493,11 +493,3 @@ class MemoryStore:
 
     def new_id(self) -> str:
         return str(uuid.UUID(int=next(self._ids)))
-
-
-def _observed_since(attempt: Attempt | None) -> datetime | None:
-    if attempt is None:
-        return None
-    step = attempt.outcome_step
-    proven_later = step is not None and step.step_kind in (StepKind.RECOVERED, StepKind.OPERATOR)
-    return max(attempt.intended_at, step.recorded_at) if step is not None and proven_later else attempt.intended_at

@@ -118,3 +118,11 @@ class Deed:
     request_id: str
     details: Mapping[str, Any]
     approval: str | None = None
+
+
+def observed_since(attempt: Attempt | None) -> datetime | None:
+    if attempt is None:
+        return None
+    step = attempt.outcome_step
+    proven_later = step is not None and step.step_kind in (StepKind.RECOVERED, StepKind.OPERATOR)
+    return max(attempt.intended_at, step.recorded_at) if step is not None and proven_later else attempt.intended_at
