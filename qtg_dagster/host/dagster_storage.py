@@ -16,13 +16,13 @@ from dagster._serdes import ConfigurableClassData
 from dagster_postgres.storage import DagsterPostgresStorage
 from sqlalchemy import Engine, create_engine
 
-from qtg_dagster.host.database import dagster_url, database_urls
+from qtg_dagster.host.database import DAGSTER_URL_VARIABLE, dagster_url, database_urls
 from qtg_dagster.host.paths import state_home
 from qtg_dagster.host.postgres import EmbeddedPostgres
 from qtg_dagster.settings import load_settings
 
 _log = logging.getLogger("dagster.qtg")
-URL_VARIABLE = "QTG_DAGSTER_DATABASE_URL"
+URL_VARIABLE = DAGSTER_URL_VARIABLE
 
 
 class PooledPostgresStorage(DagsterPostgresStorage):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from qtg_dagster.domain.errors import ConfigurationError
@@ -12,6 +13,7 @@ from qtg_dagster.store.roles import APP, DAGSTER, SIGNER
 from qtg_dagster.store.urls import plain_url, with_options, with_scheme
 
 DAGSTER_SCHEMA = "dagster"
+DAGSTER_URL_VARIABLE = "QTG_DAGSTER_DATABASE_URL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,8 @@ class DatabaseUrls:
     def given(cls, settings: Settings) -> DatabaseUrls:
         """As the settings have them: another server, whose roles its administrator gives out."""
         url = plain_url(settings.database_url)
-        return cls(url, url, plain_url(settings.signer_database_url or url), url)
+        dagster = plain_url(os.environ.get(DAGSTER_URL_VARIABLE) or url)
+        return cls(url, url, plain_url(settings.signer_database_url or url), dagster)
 
 
 def database_urls(settings: Settings) -> DatabaseUrls:
@@ -49,5 +52,6 @@ def database_urls(settings: Settings) -> DatabaseUrls:
 
 
 def dagster_url(url: str) -> str:
-    """The URL for Dagster's own storage: psycopg2, which it is written for, and a schema of its own."""
-    return with_options(with_scheme(url, "postgresql+psycopg2"), f"-csearch_path={DAGSTER_SCHEMA}")
+    """The URL for Dagster's own storage: psycopg2, which it is written for, and its own schema unless it names one."""
+    driven = with_scheme(url, "postgresql+psycopg2")
+    return driven if "search_path" in driven else with_options(driven, f"-csearch_path={DAGSTER_SCHEMA}")

@@ -63,7 +63,7 @@ def dagster_storage(settings: Settings) -> Iterator[Finding]:
     """Dagster's tables are there and can be read the way Dagster reads them."""
     from sqlalchemy import create_engine, text
 
-    engine = create_engine(os.environ.get("QTG_DAGSTER_DATABASE_URL") or dagster_url(database_urls(settings).dagster))
+    engine = create_engine(dagster_url(database_urls(settings).dagster))
     try:
         with engine.connect() as connection:
             there = connection.execute(text("SELECT to_regclass('event_logs') IS NOT NULL")).scalar()

@@ -49,6 +49,18 @@ def upgrade(url: str) -> None:
         engine.dispose()
 
 
+def grant_roles(url: str) -> None:
+    """Give the roles that exist by now their rights anew; does nothing as a role that does not own the schema."""
+    engine = _engine(url)
+    try:
+        with engine.begin() as connection:
+            owned = "SELECT pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = :schema"
+            if connection.execute(text(owned), {"schema": SCHEMA}).scalar():
+                connection.execute(text(f"SELECT {SCHEMA}.grant_roles()"))
+    finally:
+        engine.dispose()
+
+
 def pending(url: str) -> list[str]:
     """Revisions this version has and the database has not, oldest first."""
     engine = _engine(url)

@@ -52,6 +52,11 @@ def test_no_database_names_both_ways_out(monkeypatch: pytest.MonkeyPatch, home: 
         database_urls(Settings(database_url=""))
 
 
+@pytest.fixture(autouse=True)
+def _no_url_for_dagster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("QTG_DAGSTER_DATABASE_URL", raising=False)
+
+
 def test_database_url_goes_before_the_embedded_server() -> None:
     given = "postgresql://u@h/d"
     assert database_urls(Settings(database_url="postgres://u@h/d")) == DatabaseUrls(given, given, given, given)
@@ -69,3 +74,11 @@ def test_on_the_embedded_server_each_connects_as_a_role_of_its_own(monkeypatch: 
         urls = database_urls(Settings(database_url=name))
         users = [make_url(url).username for url in (urls.owner, urls.app, urls.signer, urls.dagster)]
         assert users == ["qtg", "qtg_app", "qtg_signer", "qtg_dagster"]
+
+
+def test_dagster_may_be_given_a_role_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As docs/database-roles.md says; what `qtg up` hands on must be that, and not be made from the app's URL."""
+    monkeypatch.setenv("QTG_DAGSTER_DATABASE_URL", "postgresql+psycopg2://dag@h/d?options=-csearch_path%3Ddagster")
+    urls = database_urls(Settings(database_url="postgres://u@h/d"))
+    assert (urls.app, make_url(urls.dagster).username) == ("postgresql://u@h/d", "dag")
+    assert dagster_url(urls.dagster) == "postgresql+psycopg2://dag@h/d?options=-csearch_path%3Ddagster"

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 from psycopg.errors import InsufficientPrivilege
 
+from qtg_dagster import cli
 from qtg_dagster.store.migrate import upgrade
 from qtg_dagster.store.roles import APP, DAGSTER, GRANTS, READONLY, RETENTION, ROLES, SENDER, SIGNER, markdown
 from qtg_dagster.store.schema import metadata
@@ -83,6 +85,18 @@ def test_a_role_that_gained_rights_by_hand_loses_them_with_the_next_migration_ru
     owner.execute(f"GRANT UPDATE ON qtg.movement_approvals TO {APP}")
     upgrade(database_url)
     refused(database_url, APP, "UPDATE qtg.movement_approvals SET reason = ''")
+
+
+def test_migrating_what_is_at_head_grants_as_the_owner_and_does_nothing_as_another(
+    database_url: str, owner: psycopg.Connection[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner.execute(f"REVOKE SELECT ON qtg.runners FROM {APP}")  # noqa: S608 - our own constant
+    for url, allowed in ((as_role(database_url, APP), False), (database_url, True)):
+        monkeypatch.setenv("DATABASE_URL", url)
+        done = CliRunner().invoke(cli.build(), ["migrate"])
+        assert (done.exit_code, done.output) == (0, "the database is at the newest migration\n")
+        held = owner.execute("SELECT has_table_privilege(%s, 'qtg.runners', 'SELECT')", (APP,)).fetchone()
+        assert held == (allowed,)
 
 
 def test_every_table_is_somebodys() -> None:
