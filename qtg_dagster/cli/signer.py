@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from qtg_dagster.cli.serving import listening_options, serve_until_stopped
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -28,17 +29,7 @@ def signer() -> None:
 
 @signer.command()
 @click.argument("key")
-@click.option("--host", default="127.0.0.1", show_default=True, help="any but this machine's own needs TLS")
-@click.option("--port", default=8800, show_default=True, help="0 = any free one")
-@click.option(
-    "--secret-env",
-    "secret_names",
-    multiple=True,
-    required=True,
-    help="variable with the shared secret; twice while one replaces the other",
-)
-@click.option("--tls-cert", type=_FILE, help="PEM file of the certificate and its chain")
-@click.option("--tls-key", type=_FILE, help="PEM file of the certificate's key")
+@listening_options(8800)
 def serve(
     key: str, host: str, port: int, secret_names: tuple[str, ...], tls_cert: Path | None, tls_key: Path | None
 ) -> None:
@@ -55,7 +46,6 @@ def serve(
 async def _serving(key: str, where: Listening, secrets: list[Secret]) -> None:
     from qtg_dagster.composition import open_platform
     from qtg_dagster.domain.clock import SystemClock
-    from qtg_dagster.executors.remote.hosting import hosting
     from qtg_dagster.executors.request_gate import RequestGate
     from qtg_dagster.executors.signers.service import SigningService
     from qtg_dagster.host.environment import machine_settings
@@ -63,11 +53,7 @@ async def _serving(key: str, where: Listening, secrets: list[Secret]) -> None:
     gate = RequestGate(secrets, SystemClock())
     async with open_platform(machine_settings(), pool_size=4) as platform:
         service = SigningService(platform.signers.resolve(key), gate)
-        async with hosting(service.app(), where) as (url, listening):
-            for number in (signal.SIGTERM, signal.SIGINT):  # the server stops by them; the rest is closed then
-                asyncio.get_running_loop().add_signal_handler(number, lambda: None)
-            click.echo(f"serving {key} on {url}")
-            await listening
+        await serve_until_stopped(service.app(), where, key)
 
 
 @signer.command("sign-policy")
