@@ -26,6 +26,13 @@ class Settings(BaseSettings):
     signer_database_url: str = Field(
         default="", description="the signers' journal under a role of its own; empty = DATABASE_URL"
     )
+    sender_database_url: str = Field(
+        default="",
+        description="the delivery of callbacks and audit entries under a role of its own; empty = DATABASE_URL",
+    )
+    retention_database_url: str = Field(
+        default="", description="the deletion of what has settled under a role of its own; empty = DATABASE_URL"
+    )
     inventory_file: Path | None = Field(default=None, description="YAML of assets, chains, venues, accounts, signers")
     network_class: str = Field(default="sandbox", pattern=r"^[a-z][a-z0-9_]{0,30}$")
 
@@ -59,15 +66,32 @@ class Settings(BaseSettings):
     evm_nonce_reaper_enabled: bool = True
     evm_nonce_reaper_interval_seconds: int = Field(default=60, ge=1, le=86400)
     evm_nonce_reservation_max_age_seconds: int = Field(default=900, ge=30, le=86400)
+    ccip_stranded_reaper_enabled: bool = True
+    ccip_stranded_reaper_interval_seconds: int = Field(default=60, ge=1, le=86400)
     balance_snapshot_enabled: bool = False
     balance_snapshot_interval_seconds: int = Field(default=30, ge=1, le=86400)
+    capital_transfer_followup_enabled: bool = False
+    capital_transfer_followup_interval_seconds: int = Field(default=60, ge=1, le=86400)
+    expiration_check_interval_seconds: float = Field(default=30, ge=1, le=3600)
+    template_proposal_expiration_interval_seconds: float = Field(default=30, ge=1, le=3600)
+    retention_interval_seconds: int = Field(default=86400, ge=60, le=86400)
+
+    # Delivery: callbacks, audit entries, notifications
+    callback_dispatch_interval_seconds: float = Field(default=3, ge=0.1, le=3600)
+    callback_max_attempts: int = Field(default=5, ge=1, le=100, description="then the callback is in the dlq")
+    audit_promotion_interval_seconds: float = Field(default=1, ge=0.1, le=60)
+    notify_enabled: bool = False
+    notify_interval_seconds: float = Field(default=10, ge=1, le=3600)
 
     @model_validator(mode="after")
     def _cadences_fit_cron(self) -> Self:
         for name in (
             "executor_health_interval_seconds",
             "evm_nonce_reaper_interval_seconds",
+            "ccip_stranded_reaper_interval_seconds",
             "balance_snapshot_interval_seconds",
+            "capital_transfer_followup_interval_seconds",
+            "retention_interval_seconds",
         ):
             seconds = getattr(self, name)
             if (seconds < 60 and 60 % seconds) or (seconds > 60 and (seconds % 60 or 86400 % seconds)):

@@ -9,7 +9,7 @@ from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.host.paths import state_home
 from qtg_dagster.host.postgres import EmbeddedPostgres
 from qtg_dagster.settings import Settings
-from qtg_dagster.store.roles import APP, DAGSTER, SIGNER
+from qtg_dagster.store.roles import APP, DAGSTER, RETENTION, SENDER, SIGNER
 from qtg_dagster.store.urls import plain_url, with_options, with_scheme
 
 DAGSTER_SCHEMA = "dagster"
@@ -23,19 +23,24 @@ class DatabaseUrls:
     owner: str  # migrations
     app: str  # drains, schedules, operators
     signer: str  # the signers' journal
+    sender: str  # the delivery of callbacks and audit entries
+    retention: str  # the deletion of what has settled
     dagster: str  # Dagster's own storage
 
     @classmethod
     def of(cls, server: EmbeddedPostgres) -> DatabaseUrls:
         """Each as a role of its own."""
-        return cls(server.url, server.url_of(APP), server.url_of(SIGNER), server.url_of(DAGSTER))
+        app, signer, sender, retention, dagster = map(server.url_of, (APP, SIGNER, SENDER, RETENTION, DAGSTER))
+        return cls(server.url, app, signer, sender, retention, dagster)
 
     @classmethod
     def given(cls, settings: Settings) -> DatabaseUrls:
         """As the settings have them: another server, whose roles its administrator gives out."""
         url = plain_url(settings.database_url)
         dagster = plain_url(os.environ.get(DAGSTER_URL_VARIABLE) or url)
-        return cls(url, url, plain_url(settings.signer_database_url or url), dagster)
+        own = (settings.signer_database_url, settings.sender_database_url, settings.retention_database_url)
+        signer, sender, retention = (plain_url(each or url) for each in own)
+        return cls(url, url, signer, sender, retention, dagster)
 
 
 def database_urls(settings: Settings) -> DatabaseUrls:

@@ -16,6 +16,8 @@ def shared_environment(home: Path, urls: DatabaseUrls) -> dict[str, str]:
     return {
         "DATABASE_URL": urls.app,
         "MG_SIGNER_DATABASE_URL": urls.signer,
+        "MG_SENDER_DATABASE_URL": urls.sender,
+        "MG_RETENTION_DATABASE_URL": urls.retention,
         "QTG_DAGSTER_DATABASE_URL": dagster_url(urls.dagster),
         "QTG_HOME": str(home),
         "DAGSTER_HOME": str(home / "dagster"),
@@ -31,7 +33,14 @@ def machine_settings() -> Settings:
     """
     settings = local_settings()
     urls = database_urls(settings)
-    return settings.model_copy(update={"database_url": urls.app, "signer_database_url": urls.signer})
+    return settings.model_copy(
+        update={
+            "database_url": urls.app,
+            "signer_database_url": urls.signer,
+            "sender_database_url": urls.sender,
+            "retention_database_url": urls.retention,
+        }
+    )
 
 
 def local_settings() -> Settings:

@@ -9,6 +9,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import Connection, Engine
 
+from qtg_dagster.store.roles import GRANT_ROLES
 from qtg_dagster.store.schema import SCHEMA
 from qtg_dagster.store.urls import sqlalchemy_url
 
@@ -42,7 +43,7 @@ def upgrade(url: str) -> None:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
             connection.commit()
-            connection.execute(text(f"SELECT {SCHEMA}.grant_roles()"))
+            _grant(connection)
             connection.commit()
             connection.execute(text("SELECT pg_advisory_unlock(:a, :b)"), MIGRATION_LOCK)
     finally:
@@ -56,9 +57,15 @@ def grant_roles(url: str) -> None:
         with engine.begin() as connection:
             owned = "SELECT pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = :schema"
             if connection.execute(text(owned), {"schema": SCHEMA}).scalar():
-                connection.execute(text(f"SELECT {SCHEMA}.grant_roles()"))
+                _grant(connection)
     finally:
         engine.dispose()
+
+
+def _grant(connection: Connection) -> None:
+    """Rights belong to the release, not to one migration: they are declared once, and declared again by each run."""
+    connection.exec_driver_sql(GRANT_ROLES.replace("%", "%%"))
+    connection.execute(text(f"SELECT {SCHEMA}.grant_roles()"))
 
 
 def pending(url: str) -> list[str]:

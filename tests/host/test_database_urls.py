@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -59,12 +60,14 @@ def _no_url_for_dagster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_database_url_goes_before_the_embedded_server() -> None:
     given = "postgresql://u@h/d"
-    assert database_urls(Settings(database_url="postgres://u@h/d")) == DatabaseUrls(given, given, given, given)
+    assert database_urls(Settings(database_url="postgres://u@h/d")) == DatabaseUrls(*[given] * 6)
 
 
-def test_signers_may_be_given_a_role_of_their_own() -> None:
-    urls = database_urls(Settings(database_url="postgres://u@h/d", signer_database_url="postgres://s@h/d"))
-    assert (urls.app, urls.signer) == ("postgresql://u@h/d", "postgresql://s@h/d")
+@pytest.mark.parametrize("part", ["signer", "sender", "retention"])
+def test_each_part_may_be_given_a_role_of_its_own(part: str) -> None:
+    settings = {"database_url": "postgres://u@h/d", f"{part}_database_url": "postgres://s@h/d"}
+    urls = database_urls(Settings(**settings))
+    assert (urls.app, getattr(urls, part)) == ("postgresql://u@h/d", "postgresql://s@h/d")
 
 
 def test_on_the_embedded_server_each_connects_as_a_role_of_its_own(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
@@ -72,8 +75,8 @@ def test_on_the_embedded_server_each_connects_as_a_role_of_its_own(monkeypatch: 
     server = EmbeddedPostgres(home)
     for name in (server.url, server.url_of(APP)):  # also after `eval "$(qtg env)"`
         urls = database_urls(Settings(database_url=name))
-        users = [make_url(url).username for url in (urls.owner, urls.app, urls.signer, urls.dagster)]
-        assert users == ["qtg", "qtg_app", "qtg_signer", "qtg_dagster"]
+        users = [make_url(getattr(urls, field.name)).username for field in fields(urls)]
+        assert users == ["qtg", "qtg_app", "qtg_signer", "qtg_sender", "qtg_retention", "qtg_dagster"]
 
 
 def test_dagster_may_be_given_a_role_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
 import httpx
@@ -85,13 +86,14 @@ def test_the_shared_environment_names_the_inventory_once_there_is_one(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MG_INVENTORY_FILE", raising=False)
-    urls = DatabaseUrls("postgresql://o@h/d", "postgresql://a@h/d", "postgresql://s@h/d", "postgresql://d@h/d")
+    urls = DatabaseUrls(*(f"postgresql://{field.name}@h/d" for field in fields(DatabaseUrls)))
     assert "MG_INVENTORY_FILE" not in shared_environment(home, urls)
     (home / "inventory.yaml").write_text("{}")
     shared = shared_environment(home, urls)
     assert shared["MG_INVENTORY_FILE"] == str(home / "inventory.yaml")
     assert shared["DATABASE_URL"] == urls.app
-    assert shared["MG_SIGNER_DATABASE_URL"] == urls.signer
+    for part in ("signer", "sender", "retention"):
+        assert shared[f"MG_{part.upper()}_DATABASE_URL"] == getattr(urls, part)
     assert shared["QTG_DAGSTER_DATABASE_URL"] == dagster_url(urls.dagster)
 
 

@@ -1,0 +1,10 @@
+"""Alerts, and who was told of them."""
+
+revision = '0016'
+down_revision = '0015'
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    pass

@@ -1,0 +1,10 @@
+"""Capital transfers, and intents of CCIP sends."""
+
+revision = '0017'
+down_revision = '0016'
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    pass

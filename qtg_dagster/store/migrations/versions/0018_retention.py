@@ -1,0 +1,10 @@
+"""Deletion of what has settled."""
+
+revision = '0018'
+down_revision = '0017'
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    pass
