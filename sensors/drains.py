@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from qtg_dagster.domain.core_group import CoreGroup
-from qtg_dagster.engine.drain import WORKER_NAMES, DrainKind, overdue_seconds
+from qtg_dagster.engine.drain import WORKER_NAMES, DrainKind
+from qtg_dagster.engine.shift import overdue_seconds
 from qtg_dagster.jobs.drains import SLOT_TAG, drain_jobs, slot_of, slot_tag
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.backlog import Backlogs

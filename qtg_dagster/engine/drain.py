@@ -7,7 +7,6 @@ is asked to stop, when its budget is spent and a successor waits, and when nothi
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -15,22 +14,19 @@ from enum import StrEnum
 
 import structlog
 
-from qtg_dagster.domain.errors import StaleClaim
 from qtg_dagster.domain.observation import error_backoff
 from qtg_dagster.domain.work import Claim, Work
-from qtg_dagster.domain.workers import RunnerIdentity, patience
+from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.engine.dispatch import dispatch_node
 from qtg_dagster.engine.observe import observe_node
 from qtg_dagster.engine.parts import Engine
-from qtg_dagster.engine.ports import Runner, Wakeups
+from qtg_dagster.engine.ports import Runner
 from qtg_dagster.engine.recover import claim_unknown_nodes, recover_node
+from qtg_dagster.engine.shift import HEARTBEAT_SECONDS, Shift
 from qtg_dagster.faults import FaultPoint, fault_point
-from qtg_dagster.settings import Settings
 
 log = structlog.get_logger("qtg.drain")
 
-#: Seconds between two heartbeats and two looks at who else is there.
-HEARTBEAT_SECONDS = 5.0
 #: Seconds before a node whose work failed in us is tried again.
 GIVE_BACK_SECONDS = 5.0
 #: Seconds until a drain that found work looks for what that claim passed over; commits that make work wake it before.
@@ -59,11 +55,6 @@ _WORK: dict[DrainKind, Callable[[Engine, Work], Awaitable[None]]] = {
 }
 
 
-def overdue_seconds(settings: Settings) -> float:
-    """How long a drain may be silent before it counts as one that hangs."""
-    return patience(max(HEARTBEAT_SECONDS, settings.drain_poll_seconds))
-
-
 @dataclass
 class DrainReport:
     """What a drain did, for the run's page."""
@@ -83,68 +74,43 @@ class Drain:
         self._engine = engine
         self._store = engine.store
         self._kind = kind
-        self._identity = RunnerIdentity(kind, engine.settings.network_class, dagster_run_id, slot)
-        self._stop = asyncio.Event()
-        self._stop_reason = ""
-        self._wakeups = engine.store.wakeups(kind)
+        identity = RunnerIdentity(kind, engine.settings.network_class, dagster_run_id, slot)
+        self._shift = Shift(engine.store, engine.settings, identity)
         self._full = False
         self._tasks: dict[asyncio.Task[None], Claim] = {}
-        self._started = self._last_work = time.monotonic()
         self._consecutive_errors = 0
-        self._looked_around = self._last_beat = float("-inf")
+        self._last_beat = float("-inf")
         self._may_hold_unworked = False
         self.report = DrainReport(kind)
 
     def stop(self, reason: str) -> None:
         """Take no more work, finish what is in flight, end."""
-        self._stop_reason = self._stop_reason or reason
-        self._stop.set()
-        self._wakeups.event.set()
+        self._shift.stop(reason)
 
     async def run(self) -> DrainReport:
         """Wait for the slot (a present drain lets go when it sees us), then work until there is a reason to end."""
-        async with (
-            self._store.runner(self._identity) as runner,
-            self._wakeups as wakeups,
-        ):
+        async with self._shift.registered() as runner:
             self.report.runner_id = runner.runner_id
-            self.report.ended_because = await self._take_slot(runner)
+            self.report.ended_because = await self._shift.take_slot(runner)
             if self.report.ended_because:
                 return self.report
-            self._started = self._last_work = time.monotonic()
             log.info("drain works", kind=self._kind, runner=runner.runner_id)
             try:
-                self.report.ended_because = await self._work(runner, wakeups)
+                self.report.ended_because = await self._work(runner)
             finally:
                 await self._finish_in_flight()
             log.info("drain ends", kind=self._kind, runner=runner.runner_id, because=self.report.ended_because)
         return self.report
 
-    async def _take_slot(self, runner: Runner) -> str:
-        """Empty when the slot is ours, else why this drain ends without it."""
-        taking = asyncio.create_task(runner.take_slot(overdue_seconds(self._engine.settings)))
-        stopping = asyncio.create_task(self._stop.wait())
-        await asyncio.wait({taking, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        if not taking.done():
-            taking.cancel()
-            await asyncio.gather(taking, return_exceptions=True)
-            return self._stop_reason
-        try:
-            taking.result()
-        except StaleClaim as error:
-            return self._lost_session(error)
-        return ""
-
-    async def _work(self, runner: Runner, wakeups: Wakeups) -> str:
+    async def _work(self, runner: Runner) -> str:
         while True:
-            reason = await self._reason_to_end(runner)
+            reason = await self._shift.reason_to_end(runner, self._work_waits, busy=bool(self._tasks))
             if reason:
                 return reason
-            wakeups.event.clear()
+            self._shift.wakeups.event.clear()
             taken = await self._pass(runner)
             free = self._engine.settings.drain_concurrency - len(self._tasks)
-            await self._wait(wakeups, free, _SOON_SECONDS if taken else self._engine.settings.drain_poll_seconds)
+            await self._wait(free, _SOON_SECONDS if taken else self._engine.settings.drain_poll_seconds)
 
     async def _pass(self, runner: Runner) -> int:
         """Claim what there is room for and start on it. A failing pass counts up and backs off."""
@@ -160,7 +126,9 @@ class Drain:
             self.report.errors += 1
             log.exception("pass failed", kind=self._kind, consecutive_errors=self._consecutive_errors)
             await self._beat(started, 0, error)
-            await self._sleep(max(error_backoff(self._consecutive_errors), self._engine.settings.drain_poll_seconds))
+            await self._shift.sleep(
+                max(error_backoff(self._consecutive_errors), self._engine.settings.drain_poll_seconds)
+            )
             return 0
         self._consecutive_errors = 0
         await self._give_back_unreadable(claims, works)
@@ -169,7 +137,7 @@ class Drain:
             self._tasks[task] = work.claim
             task.add_done_callback(self._ended)
         if claims:
-            self._last_work = time.monotonic()
+            self._shift.worked()
             self.report.nodes += len(claims)
         await self._beat(started, len(claims), None)
         return len(claims)
@@ -201,7 +169,7 @@ class Drain:
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
         if self._full:
-            self._wakeups.event.set()
+            self._shift.wakeups.event.set()
 
     async def _give_back_unreadable(self, claims: list[Claim], works: list[Work]) -> None:
         read = {work.claim.node_id for work in works}
@@ -233,33 +201,11 @@ class Drain:
         if many:
             log.warning("claims without a worker given back", kind=self._kind, nodes=many)
 
-    async def _wait(self, wakeups: Wakeups, free: int, seconds: float) -> None:
+    async def _wait(self, free: int, seconds: float) -> None:
         """Until woken, stopped, the time is over, or (when full) a place becomes free."""
         self._full = free <= 0
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await wakeups.event.wait()
+        await self._shift.woken(seconds)
         self._full = False
-
-    async def _reason_to_end(self, runner: Runner) -> str:
-        if self._stop.is_set():
-            return self._stop_reason
-        settings = self._engine.settings
-        now = time.monotonic()
-        if now - self._looked_around < min(HEARTBEAT_SECONDS, settings.drain_poll_seconds):
-            return ""
-        self._looked_around = now
-        try:
-            succeeded = await runner.successor_waits()
-        except StaleClaim as error:
-            return self._lost_session(error)
-        if succeeded and now - self._started >= settings.drain_budget_seconds:
-            return "handed over to its successor"
-        if now - self._started >= settings.drain_budget_seconds * 3:
-            return "budget spent"
-        if not self._tasks and now - self._last_work >= settings.drain_linger_seconds:
-            return "" if await self._work_waits() else "idle"
-        return ""
 
     async def _work_waits(self) -> bool:
         """Whether there is work, now or soon; a database that does not answer has not said that there is none."""
@@ -271,10 +217,6 @@ class Drain:
             log.exception("backlog not counted", kind=self._kind)
             return True
         return bool(backlog.of(self._kind))
-
-    def _lost_session(self, error: Exception) -> str:
-        log.warning("runner lost its session; this drain takes no more work", error=str(error))
-        return "lost its database session"
 
     async def _finish_in_flight(self) -> None:
         """Let what is in flight finish within the grace; what does not is left to recovery."""
@@ -301,7 +243,3 @@ class Drain:
             )
         except self._store.failures:
             log.exception("heartbeat not written", kind=self._kind)
-
-    async def _sleep(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), seconds)

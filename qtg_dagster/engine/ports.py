@@ -236,7 +236,19 @@ class Pending(Protocol):
         ...
 
 
-class Store(Claims, Works, Pending, Protocol):
+class Runners(Protocol):
+    """Who works, and what wakes them."""
+
+    def runner(self, identity: RunnerIdentity) -> Runner:
+        """A runner, registered while its block runs."""
+        ...
+
+    def wakeups(self, kind: str) -> Wakeups:
+        """Word of commits that made work of this kind."""
+        ...
+
+
+class Store(Claims, Works, Pending, Runners, Protocol):
     """All that the engine needs."""
 
     def deciding(self, transaction: Transaction | None = None) -> AbstractAsyncContextManager[Decisions]:
@@ -263,14 +275,6 @@ class Store(Claims, Works, Pending, Protocol):
 
     def is_transient(self, error: Exception) -> bool:
         """Whether the same call may succeed a moment later."""
-        ...
-
-    def runner(self, identity: RunnerIdentity) -> Runner:
-        """A runner, registered while its block runs."""
-        ...
-
-    def wakeups(self, kind: str) -> Wakeups:
-        """Word of commits that made work of this kind."""
         ...
 
     async def count_backlog(self, network_class: str, *, horizon_seconds: float = 0) -> Backlog:

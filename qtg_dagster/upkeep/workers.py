@@ -8,7 +8,8 @@ from datetime import datetime
 
 from qtg_dagster.domain.core_group import CoreGroup, CoreStanding
 from qtg_dagster.domain.workers import ALARMING, Circumstances, Heartbeat, WorkerState, classify
-from qtg_dagster.engine.drain import HEARTBEAT_SECONDS, WORKER_NAMES
+from qtg_dagster.engine.drain import WORKER_NAMES
+from qtg_dagster.engine.shift import HEARTBEAT_SECONDS
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.backlog import Backlogs
 from qtg_dagster.store.database import Database

@@ -10,7 +10,7 @@ import pytest
 
 from qtg_dagster.domain.contract import ResultStatus
 from qtg_dagster.domain.workers import RunnerIdentity
-from qtg_dagster.engine import drain as drains
+from qtg_dagster.engine import shift as shifts
 from qtg_dagster.engine.drain import Drain, DrainKind, DrainReport
 from qtg_dagster.engine.requests import publish_template
 from qtg_dagster.store import lines
@@ -162,7 +162,7 @@ async def test_a_successor_waits_and_takes_over_without_a_gap(desk: Desk, start:
 async def test_ready_work_goes_on_beside_a_drain_that_hangs_and_its_claims_stay_its_own(
     desk: Desk, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drains, "overdue_seconds", lambda _: 0.5)
+    monkeypatch.setattr(shifts, "overdue_seconds", lambda _: 0.5)
     await publish_template(desk.engine, ONE)
     await begin(desk.engine, ONE)
     async with desk.engine.store.runner(RunnerIdentity("dispatch", "sandbox")) as stopped:
