@@ -20,6 +20,7 @@ from qtg_dagster.store.database import Database
 from qtg_dagster.store.nonces import NonceLedger
 from qtg_dagster.store.postgres import PostgresStore
 from qtg_dagster.store.signer_journal import SignerJournal
+from qtg_dagster.upkeep.couriers import Courier
 
 if TYPE_CHECKING:
     from qtg_dagster.executors.remote.executor import RemoteExecutor
@@ -86,6 +87,11 @@ async def open_platform(
                 signers.register(key, signer)
         engine = Engine(PostgresStore(database), settings, inventory, executors, signers)
         yield Platform(settings, engine, (*exchanges.balance_fetchers, *chains.balance_fetchers), nonces)
+
+
+def build_couriers(database: Database, settings: Settings) -> list[Courier]:  # noqa: ARG001
+    """Who carries what in a delivery drain, on a database of the sender's role."""
+    return []
 
 
 def _register_remote(executors: ExecutorRegistry, key: str, entry: RemoteExecutorEntry) -> RemoteExecutor:

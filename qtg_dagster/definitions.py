@@ -13,6 +13,7 @@ from assets.workers import worker_checks, workers
 from qtg_dagster.jobs.breakers import breaker_jobs
 from qtg_dagster.jobs.core import resume_core
 from qtg_dagster.jobs.decisions import decision_jobs
+from qtg_dagster.jobs.delivery import deliver
 from qtg_dagster.jobs.drains import drain_jobs
 from qtg_dagster.jobs.limits import limit_jobs
 from qtg_dagster.jobs.movements import movement_jobs
@@ -21,6 +22,7 @@ from qtg_dagster.jobs.signers import enrol_signer
 from qtg_dagster.jobs.upkeep import reap_evm_nonces
 from qtg_dagster.settings import Settings, load_settings
 from resources import ResourceSet
+from sensors.delivery import delivery_sensor
 from sensors.drains import drain_sensors
 from sensors.movements import movements_sensor
 from sensors.schedules import schedules
@@ -33,6 +35,7 @@ def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definiti
         asset_checks=[*asset_checks, none_held_back, *worker_checks],
         jobs=[
             *drain_jobs.values(),
+            deliver,
             *movement_jobs,
             *decision_jobs,
             review_movement,
@@ -44,7 +47,7 @@ def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definiti
             reap_evm_nonces,
             resume_core,
         ],
-        sensors=[*drain_sensors(settings), movements_sensor(settings)],
+        sensors=[*drain_sensors(settings), delivery_sensor(settings), movements_sensor(settings)],
         schedules=schedules(settings),
         resources=resources.by_key(),
         executor=dg.in_process_executor,

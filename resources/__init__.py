@@ -7,6 +7,7 @@ from typing import Any
 
 from resources.chains import ChainsResource
 from resources.database import DatabaseResource
+from resources.delivery import DeliveryResource
 from resources.executors import ExecutorsResource
 from resources.platform import PlatformResource
 from resources.settings import SettingsResource
@@ -16,6 +17,7 @@ from resources.venues import VenuesResource
 __all__ = [
     "ChainsResource",
     "DatabaseResource",
+    "DeliveryResource",
     "ExecutorsResource",
     "PlatformResource",
     "ResourceSet",
@@ -27,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ResourceSet:
-    """One of each, wired together; give another executors resource to add executors of your own."""
+    """One of each, wired together; give another executors or delivery resource to add your own."""
 
     settings: SettingsResource
     database: DatabaseResource
@@ -36,9 +38,10 @@ class ResourceSet:
     signers: SignersResource
     executors: ExecutorsResource
     platform: PlatformResource
+    delivery: DeliveryResource
 
     @classmethod
-    def wired(cls, executors: ExecutorsResource | None = None) -> ResourceSet:
+    def wired(cls, executors: ExecutorsResource | None = None, delivery: DeliveryResource | None = None) -> ResourceSet:
         """Every part reads the same settings."""
         settings = SettingsResource()
         database = DatabaseResource(settings=settings)
@@ -48,7 +51,8 @@ class ResourceSet:
         platform = PlatformResource(
             settings=settings, database=database, chains=chains, venues=venues, signers=signers, executors=executors
         )
-        return cls(settings, database, chains, venues, signers, executors, platform)
+        delivery = delivery or DeliveryResource(settings=settings)
+        return cls(settings, database, chains, venues, signers, executors, platform, delivery)
 
     def by_key(self) -> dict[str, Any]:
         """Resource key -> resource, as `Definitions` takes them."""

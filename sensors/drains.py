@@ -122,7 +122,7 @@ def look(
         return [Verdict(False, seen.group.explain())]
     if seen.waiting == 0:
         return [judge(0, seen.slots[0], (), settings.drain_budget_seconds, datetime.now(UTC))]
-    runs = [run for run in live_runs(instance, watch.kind) if run.run_id not in seen.out_of_work]
+    runs = [run for run in live_runs(instance, watch.kind.value) if run.run_id not in seen.out_of_work]
     return [
         judge(
             max(0, seen.waiting - place * settings.drain_concurrency),
@@ -151,9 +151,9 @@ class Seen:
         return self.dead_runs.union(*(slot.hung_runs for slot in self.slots))
 
 
-def live_runs(instance: dg.DagsterInstance, kind: DrainKind) -> list[LiveRun]:
+def live_runs(instance: dg.DagsterInstance, job_name: str) -> list[LiveRun]:
     """The newest runs of a drain that have not ended."""
-    alive = dg.RunsFilter(job_name=kind.value, statuses=_ALIVE)
+    alive = dg.RunsFilter(job_name=job_name, statuses=_ALIVE)
     return [
         LiveRun(
             record.dagster_run.run_id,

@@ -41,13 +41,15 @@ def judge(
     now: datetime,
     *,
     standby: bool = False,
+    what: str = "node",
 ) -> Verdict:
     """Launch when work waits and no live drain will take it, or when the drain at work nears its end.
 
     On `standby` its successor is launched at once: it waits on the slot's lock, and is there should the drain die.
     """
     names = ", ".join(run.run_id[:8] for run in runs) or "none"
-    seen = f"{waiting} {'node waits' if waiting == 1 else 'nodes wait'}; runs alive: {names}"
+    wait = f"{waiting} {what} waits" if waiting == 1 else f"{waiting} {what}s wait"
+    seen = f"{wait}; runs alive: {names}"
     if waiting == 0:
         return Verdict(False, f"no work; runs alive: {names}")
     fresh = [run for run in runs if now - run.launched_at < timedelta(seconds=STARTING_SECONDS)]

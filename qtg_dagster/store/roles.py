@@ -27,7 +27,9 @@ ROLES = {
 
 _WORK = ("movement_requests", "movement_request_nodes", "movement_node_attempts", "evm_nonce_reservation")
 _SWITCHES = ("breakers", "breaker_starts", "velocity_limits", "velocity_spends")
-_PRESENCE = ("runners", "cycles", "worker_heartbeats", "executor_registry", "signer_registry")
+#: What whoever works shows of itself.
+_ALIVE = ("runners", "worker_heartbeats")
+_PRESENCE = (*_ALIVE, "cycles", "executor_registry", "signer_registry")
 _TEMPLATES = ("movement_templates", "movement_plan_versions")
 _EVIDENCE = ("movement_node_steps", "movement_approvals", "ledger_lines", "audit_outbox", "core_deaths")
 _WRITTEN_ONCE = ("movement_plan_nodes", "movement_plan_edges", "balance_snapshots", "core_group_events")
@@ -42,9 +44,16 @@ GRANTS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     SIGNER: {"SELECT": ("signer_journal", "signer_spends"), "INSERT": ("signer_journal", "signer_spends")},
     SENDER: {
-        "SELECT": ("movement_callback_outbox", "audit_outbox", "audit_events", "movement_requests"),
-        "INSERT": ("audit_events",),
-        "UPDATE": ("movement_callback_outbox",),
+        "SELECT": (
+            "movement_callback_outbox",
+            "audit_outbox",
+            "audit_events",
+            "movement_requests",
+            *_ALIVE,
+            "live_runners",
+        ),
+        "INSERT": ("audit_events", *_ALIVE),
+        "UPDATE": ("movement_callback_outbox", *_ALIVE),
         "UPDATE (promoted_at)": ("audit_outbox",),
     },
     READONLY: {"SELECT": ("*",)},

@@ -32,6 +32,7 @@ def test_every_name_is_known() -> None:
         "close_breaker",
         "complete_manual_step",
         "create_movement",
+        "deliver",
         "dispatch",
         "enrol_signer",
         "executor_health",
@@ -51,6 +52,7 @@ def test_every_name_is_known() -> None:
     ]
     assert sorted(sensor.name for sensor in found.sensor_defs) == [
         "movements_finished",
+        "pending_outbox",
         "ready_nodes",
         "submitted_nodes",
         "unknown_nodes",
@@ -63,6 +65,7 @@ def test_every_name_is_known() -> None:
     assert sorted(found.get_top_level_resources()) == [
         "chains",
         "database",
+        "delivery",
         "executors",
         "platform",
         "settings",
@@ -91,11 +94,15 @@ def test_every_name_is_known() -> None:
 
 def test_ops_are_named_as_the_runtime_reference_has_them() -> None:
     found = repository()
-    ops = {name: [node.name for node in found.get_job(name).nodes] for name in ("dispatch", "observe", "recover")}
+    ops = {
+        name: [node.name for node in found.get_job(name).nodes]
+        for name in ("dispatch", "observe", "recover", "deliver")
+    }
     assert ops == {
         "dispatch": ["dispatch_ready_nodes"],
         "observe": ["observe_active_nodes"],
         "recover": ["recover_unknown_nodes"],
+        "deliver": ["deliver_pending_outbox"],
     }
 
 
