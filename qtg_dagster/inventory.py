@@ -92,6 +92,10 @@ class SignerPolicy(Frozen):
         default_factory=dict, description="asset key -> most of it that is signed for in one day (UTC)"
     )
     max_fee_native: str = Field(default="0.05", description="largest gas cost of one transaction, native units")
+    nonce_fills: bool = Field(
+        default=True,
+        description="sign a transfer of nothing to oneself under a nonce that it has signed something under before",
+    )
     native_usd: dict[Key, str] = Field(
         default_factory=dict, description="native asset -> the price at which an intent's max_fee_usd is judged"
     )

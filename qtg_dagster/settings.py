@@ -66,6 +66,9 @@ class Settings(BaseSettings):
     evm_nonce_reaper_enabled: bool = True
     evm_nonce_reaper_interval_seconds: int = Field(default=60, ge=1, le=86400)
     evm_nonce_reservation_max_age_seconds: int = Field(default=900, ge=30, le=86400)
+    evm_nonce_fill_enabled: bool = Field(
+        default=False, description="let the reaper fill dead nonces by itself; an operator always can"
+    )
     ccip_stranded_reaper_enabled: bool = True
     ccip_stranded_reaper_interval_seconds: int = Field(default=60, ge=1, le=86400)
     balance_snapshot_enabled: bool = False

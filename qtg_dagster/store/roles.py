@@ -25,7 +25,13 @@ ROLES = {
     DAGSTER: "Dagster's own storage",
 }
 
-_WORK = ("movement_requests", "movement_request_nodes", "movement_node_attempts", "evm_nonce_reservation")
+_WORK = (
+    "movement_requests",
+    "movement_request_nodes",
+    "movement_node_attempts",
+    "evm_nonce_reservation",
+    "evm_nonce_fillers",
+)
 _SWITCHES = ("breakers", "breaker_starts", "velocity_limits", "velocity_spends")
 #: What whoever works shows of itself.
 _ALIVE = ("runners", "worker_heartbeats")

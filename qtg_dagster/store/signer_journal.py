@@ -1,4 +1,4 @@
-"""What each signer has signed: one effect for a nonce, one for a node's attempt, for ever."""
+"""What each signer has signed: one effect for a nonce, one for a node's attempt, for ever; and what fills a nonce."""
 
 from __future__ import annotations
 
@@ -19,6 +19,17 @@ _OTHER_EFFECT = text("""
            OR (request_node_id = CAST(:request_node_id AS uuid) AND role = :role))
       AND effect_hash <> :effect_hash
     LIMIT 1
+""")
+_RECORD_FILL = text("""
+    INSERT INTO qtg.signer_journal (chain, sender, nonce, request_node_id, role, effect_hash, purpose)
+    SELECT :chain, :sender, :nonce, CAST(:request_node_id AS uuid), :role, :effect_hash, 'fill'
+    WHERE EXISTS (SELECT 1 FROM qtg.signer_journal
+                  WHERE chain = :chain AND sender = :sender AND nonce = :nonce AND purpose = 'effect')
+    ON CONFLICT DO NOTHING
+""")
+_FILL = text("""
+    SELECT effect_hash FROM qtg.signer_journal
+    WHERE chain = :chain AND sender = :sender AND nonce = :nonce AND purpose = 'fill'
 """)
 _ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtextextended('signer:' || :sender || ':' || :asset, 515447))")
 _SPEND = text("""
@@ -61,6 +72,31 @@ class SignerJournal:
             raise SigningRefused(
                 f"nonce {nonce} of {sender} on {chain}, or {role} of node {request_node_id}, has already signed "
                 f"another effect (nonce {other.nonce}, node {other.request_node_id}, {other.role})"
+            )
+
+    async def record_fill(
+        self, *, chain: str, sender: str, nonce: int, request_node_id: str, role: str, effect_hash: str
+    ) -> None:
+        """Remember that what fills this nonce is signed, beside the effect under it; the same again is fine.
+
+        Raises `SigningRefused` when no effect is on record under the nonce, or when the role of the node is taken.
+        """
+        entry = {
+            "chain": chain,
+            "sender": sender.lower(),
+            "nonce": nonce,
+            "request_node_id": request_node_id,
+            "role": role,
+            "effect_hash": effect_hash,
+        }
+        async with self._database.transaction() as transaction:
+            await transaction.execute(_RECORD_FILL, entry)
+            # A statement of its own: what another signing of the same put there meanwhile is seen by it.
+            recorded = (await transaction.execute(_FILL, entry)).scalar_one_or_none()
+        if recorded != effect_hash:
+            raise SigningRefused(
+                f"nonce {nonce} of {sender} on {chain}: this signer has signed nothing under it, so there is nothing "
+                f"to fill; or {role} of node {request_node_id} has filled another nonce"
             )
 
     async def spend(

@@ -32,6 +32,9 @@ _NO_NONCE = "has no nonces"
 _ONLY_DESK = "an executor's work; see the other lanes"
 _DESK_POINTS = frozenset({P.APPROVE, P.CYCLE_INSERT})
 _LATER_POINTS = frozenset({P.EXPIRE, P.CALLBACK_CLAIM, P.CALLBACK_SENT_UNSAVED, P.AUDIT_PROMOTE})
+#: Killed at each of them in tests/sandbox/test_nonce_crashes.py.
+_FILLING = "a person's action on a nonce that no lane's worker will use"
+_FILLING_POINTS = frozenset({P.NONCE_FILL_ORDERED, P.NONCE_FILL_PREPARED, P.NONCE_FILL_SENT})
 _NONCE_POINTS = frozenset({P.NONCE_RESERVE, P.NONCE_RELEASE})
 
 _NOT: dict[Lane, dict[FaultPoint, str]] = {
@@ -55,6 +58,8 @@ def why_not(lane: Lane, point: FaultPoint) -> str | None:
     """Why the boundary does not concern the lane; None when it does."""
     if point in _LATER_POINTS:
         return _LATER
+    if point in _FILLING_POINTS:
+        return _FILLING
     if lane is Lane.DESK:
         return None if point in _DESK_POINTS else _ONLY_DESK
     if point in _DESK_POINTS:

@@ -35,6 +35,7 @@ def transfer_data(recipient: str, units: int) -> str:
 class MemoryJournal:
     by_nonce: dict[tuple[str, str, int], str] = field(default_factory=dict)
     by_role: dict[tuple[str, str], str] = field(default_factory=dict)
+    fills: dict[tuple[str, str, int], tuple[str, str, str]] = field(default_factory=dict)
     spent: dict[tuple[str, str], dict[tuple[str, int], int]] = field(default_factory=dict)
 
     async def spend(
@@ -48,10 +49,19 @@ class MemoryJournal:
     async def record(
         self, *, chain: str, sender: str, nonce: int, request_node_id: str, role: str, effect_hash: str
     ) -> None:
+        if (chain, sender, nonce) in self.fills:
+            raise SigningRefused(f"nonce {nonce} has signed another effect, which fills it")
         if self.by_nonce.setdefault((chain, sender, nonce), effect_hash) != effect_hash:
             raise SigningRefused(f"nonce {nonce} has signed another effect")
         if self.by_role.setdefault((request_node_id, role), effect_hash) != effect_hash:
             raise SigningRefused(f"{role} has signed another effect")
+
+    async def record_fill(
+        self, *, chain: str, sender: str, nonce: int, request_node_id: str, role: str, effect_hash: str
+    ) -> None:
+        if (chain, sender, nonce) not in self.by_nonce:
+            raise SigningRefused(f"nonce {nonce}: this signer has signed nothing under it")
+        self.fills[chain, sender, nonce] = (request_node_id, role, effect_hash)
 
 
 @dataclass

@@ -179,6 +179,37 @@ async def test_of_two_effects_that_race_for_a_nonce_one_is_signed(ledger: Ledger
     assert [type(item) for item in done].count(SigningRefused) == 7
 
 
+async def fill(ledger: Ledger, node: str, nonce: int, effect: str = "nothing") -> None:
+    await ledger.signer.record_fill(
+        chain=CHAIN,
+        sender=SENDER,
+        nonce=nonce,
+        request_node_id=node,
+        role=f"evm_nonce_fill#{nonce}",
+        effect_hash=effect,
+    )
+
+
+async def test_what_fills_a_nonce_stands_beside_what_was_signed_and_ends_it(ledger: Ledger) -> None:
+    [a] = await ledger.seed.movement(None)
+    with pytest.raises(SigningRefused, match="signed nothing under it"):
+        await fill(ledger, a, 0)
+    await ledger.sign(a, 0, "effect")
+    await asyncio.gather(*(fill(ledger, a, 0) for _ in range(4)))
+    with pytest.raises(SigningRefused, match="another effect"):
+        await ledger.sign(a, 0, "effect")
+    rows = await ledger.seed.rows("SELECT purpose, effect_hash FROM qtg.signer_journal ORDER BY purpose")
+    assert [tuple(row.values()) for row in rows] == [("effect", "effect"), ("fill", "nothing")]
+
+
+async def test_a_nonce_is_filled_by_one_effect_alone(ledger: Ledger) -> None:
+    [a] = await ledger.seed.movement(None)
+    await ledger.sign(a, 0, "effect")
+    await fill(ledger, a, 0)
+    with pytest.raises(SigningRefused):
+        await fill(ledger, a, 0, "something")
+
+
 async def end(ledger: Ledger, node: str, state: str) -> None:
     """Take a READY node to a state in which it does nothing more."""
     if state == "FAILED":

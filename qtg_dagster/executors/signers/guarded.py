@@ -9,7 +9,9 @@ from typing import final
 
 from qtg_dagster.domain.contract import HealthReport, HealthState, SignedPayload, SignRequest
 from qtg_dagster.domain.errors import ConfigurationError, QtgError, SigningRefused
+from qtg_dagster.domain.nonce_chain import FILL_FORMAT
 from qtg_dagster.executors.signers.encoding import check_signed
+from qtg_dagster.executors.signers.filling import check_fill, fill_role
 from qtg_dagster.executors.signers.journal import SignerJournal
 from qtg_dagster.executors.signers.policy import (
     check_agreement,
@@ -66,6 +68,23 @@ class GuardedSigner(ABC):
         read = read_payload(request.payload)
         policy = await self._policy.current()
         sender = await self._sender()
+        if request.payload_format == FILL_FORMAT:
+            await self._agree_to_fill(read, request, policy, sender)
+        else:
+            await self._agree_to_transfer(read, request, policy, sender)
+        signed = await self._sign(Agreed(request, read, sender))
+        tx_hash = check_signed(signed, read, sender)
+        return SignedPayload(
+            payload_hash=request.payload_hash,
+            signed_payload=signed,
+            signer_key=self._key,
+            signer_address=sender,
+            provider_refs={"tx_hash": tx_hash},
+        )
+
+    async def _agree_to_transfer(
+        self, read: ReadTransaction, request: SignRequest, policy: SignerPolicy, sender: str
+    ) -> None:
         check_agreement(read, request, self._key, sender, self._inventory)
         check_policy(read, request.signing_intent, policy, self._inventory)
         await self._keep_daily_limit(read, request, policy, sender)
@@ -77,14 +96,18 @@ class GuardedSigner(ABC):
             role=f"{request.signing_intent.action}#{read.attempt_no}",
             effect_hash=read.effect_hash(sender),
         )
-        signed = await self._sign(Agreed(request, read, sender))
-        tx_hash = check_signed(signed, read, sender)
-        return SignedPayload(
-            payload_hash=request.payload_hash,
-            signed_payload=signed,
-            signer_key=self._key,
-            signer_address=sender,
-            provider_refs={"tx_hash": tx_hash},
+
+    async def _agree_to_fill(
+        self, read: ReadTransaction, request: SignRequest, policy: SignerPolicy, sender: str
+    ) -> None:
+        check_fill(read, request, self._key, sender, policy, self._inventory)
+        await self._journal.record_fill(
+            chain=read.chain,
+            sender=sender,
+            nonce=read.nonce,
+            request_node_id=request.request_node_id,
+            role=fill_role(read.nonce),
+            effect_hash=read.effect_hash(sender),
         )
 
     async def _keep_daily_limit(

@@ -20,6 +20,16 @@ class SignerJournal(Protocol):
         """
         ...
 
+    async def record_fill(
+        self, *, chain: str, sender: str, nonce: int, request_node_id: str, role: str, effect_hash: str
+    ) -> None:
+        """Commit that what fills this nonce is about to be signed, beside the effect that is on record under it.
+
+        Raises `SigningRefused` when there is none: a nonce under which nothing was signed needs no filling. From then
+        on `record` refuses even the effect that was there before: its nonce is to be used up.
+        """
+        ...
+
     async def spend(
         self, *, chain: str, sender: str, nonce: int, asset: str, units: int, daily_units: int, at_most: str
     ) -> None:

@@ -8,7 +8,7 @@ from qtg_dagster.domain.amounts import Amount, Asset
 from qtg_dagster.domain.chains import evm_address
 from qtg_dagster.domain.contract import SigningIntent, SignRequest, payload_hash
 from qtg_dagster.domain.errors import InvalidInput, SigningRefused
-from qtg_dagster.executors.signers.reading import PAYLOAD_FORMAT, ReadTransaction
+from qtg_dagster.executors.signers.reading import PAYLOAD_FORMATS, ReadTransaction
 from qtg_dagster.inventory import ChainEntry, Inventory, SignerPolicy
 
 WEI_PER_GWEI = 10**9
@@ -17,8 +17,8 @@ _USD = Asset("USD", 18)
 
 def check_hashes(request: SignRequest) -> None:
     """Raise unless the payload is the one that was prepared and approved."""
-    if request.payload_format != PAYLOAD_FORMAT:
-        raise SigningRefused(f"payload_format: {request.payload_format!r} is not {PAYLOAD_FORMAT}")
+    if request.payload_format not in PAYLOAD_FORMATS:
+        raise SigningRefused(f"payload_format: {request.payload_format!r} is none of {', '.join(PAYLOAD_FORMATS)}")
     if payload_hash(request.payload) != request.payload_hash:
         raise SigningRefused("payload_hash: not the hash of the payload")
     if request.signing_intent.allowed_payload_hash != request.payload_hash:
@@ -44,6 +44,21 @@ def check_agreement(
 ) -> None:
     """Raise unless the transaction does exactly what the intent says, from an account of this signer."""
     intent = request.signing_intent
+    check_account(read, request, signer_key, sender, inventory)
+    _check_asset(read, intent, inventory.chains[read.chain])
+    if read.recipient != _address(intent.destination):
+        raise SigningRefused(f"destination: the payload pays {read.recipient}, the intent says {intent.destination}")
+    amount = _amount(inventory, intent.asset, intent.amount, field="signing_intent.amount")
+    if read.units != amount.base_units:
+        paid = Amount(amount.asset, read.units)
+        raise SigningRefused(f"amount: the payload pays {paid}, the intent says {amount}")
+
+
+def check_account(
+    read: ReadTransaction, request: SignRequest, signer_key: str, sender: str, inventory: Inventory
+) -> None:
+    """Raise unless it was prepared for the node that asks, on a chain of ours, from an account of this signer."""
+    intent = request.signing_intent
     if read.request_node_id != request.request_node_id:
         raise SigningRefused("payload.request_node_id: the payload was prepared for another node")
     if intent.chain_family != "evm":
@@ -56,13 +71,6 @@ def check_agreement(
     ours = [account for account in inventory.accounts.values() if account.signer == signer_key]
     if not any(account.chain == read.chain and account.address == sender for account in ours):
         raise SigningRefused(f"{signer_key}: the key's address {sender} is no account of this signer on {read.chain}")
-    _check_asset(read, intent, inventory.chains[read.chain])
-    if read.recipient != _address(intent.destination):
-        raise SigningRefused(f"destination: the payload pays {read.recipient}, the intent says {intent.destination}")
-    amount = _amount(inventory, intent.asset, intent.amount, field="signing_intent.amount")
-    if read.units != amount.base_units:
-        paid = Amount(amount.asset, read.units)
-        raise SigningRefused(f"amount: the payload pays {paid}, the intent says {amount}")
 
 
 def check_policy(read: ReadTransaction, intent: SigningIntent, policy: SignerPolicy, inventory: Inventory) -> None:
@@ -75,6 +83,11 @@ def check_policy(read: ReadTransaction, intent: SigningIntent, policy: SignerPol
     cap = _amount(inventory, intent.asset, policy.caps[intent.asset], field=f"policy.caps.{intent.asset}")
     if read.units == 0 or read.units > cap.base_units:
         raise SigningRefused(f"policy.caps.{intent.asset}: {Amount(cap.asset, read.units)} is not within (0, {cap}]")
+    check_fees(read, intent, policy, inventory)
+
+
+def check_fees(read: ReadTransaction, intent: SigningIntent, policy: SignerPolicy, inventory: Inventory) -> None:
+    """Raise unless what it pays for gas is within the chain's, the policy's and the intent's own ceiling."""
     chain = inventory.chains[read.chain]
     if read.max_fee_per_gas > chain.max_fee_gwei * WEI_PER_GWEI:
         raise SigningRefused(f"chains.{read.chain}.max_fee_gwei: {read.max_fee_per_gas} wei per gas is over it")

@@ -9,8 +9,11 @@ from typing import Any
 
 from qtg_dagster.domain.canonical import canonical_json, digest
 from qtg_dagster.domain.errors import SigningRefused
+from qtg_dagster.domain.nonce_chain import FILL_FORMAT
 
 PAYLOAD_FORMAT = "evm.eip1559.v1"
+#: Transfers, and what fills a nonce; one spelling for both.
+PAYLOAD_FORMATS = (PAYLOAD_FORMAT, FILL_FORMAT)
 _ADDRESS = re.compile(r"0x[0-9a-f]{40}")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,77}")
 #: transfer(address,uint256): the selector, twelve zero bytes, an address, 32 bytes of amount.

@@ -96,10 +96,13 @@ signer_journal = Table(
     Column("request_node_id", UUID(as_uuid=False), nullable=False),
     words("role"),
     words("effect_hash"),
+    # A nonce signs one effect, and beside it at most the transfer of nothing to oneself that uses it up.
+    Column("purpose", words("p").type, nullable=False, server_default=text("'effect'")),
     timestamp("signed_at", now=True),
-    UniqueConstraint("chain", "sender", "nonce"),
+    UniqueConstraint("chain", "sender", "nonce", "purpose"),
     UniqueConstraint("request_node_id", "role"),
     not_empty("effect_hash"),
+    one_of("purpose", ["effect", "fill"]),
 )
 
 cycles = Table(

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from eth_account import Account
-from eth_account.signers.local import LocalAccount
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from qtg_dagster.domain.errors import SigningRefused
 from qtg_dagster.executors.contract import Signer
-from qtg_dagster.executors.signers.building import build_signer
 from qtg_dagster.executors.signers.encoding import check_signed
 from qtg_dagster.executors.signers.reading import read_payload
-from tests.executors.signers.conftest import AWS_CANARY, POLICY, SIGNER, inventory_with
-from tests.executors.signers.kms import KmsHolder
-from tests.executors.signers.services import ADDRESS, KEY, SECRET, SigningService, Web3SignerService
+from tests.executors.signers.conftest import AWS_CANARY, POLICY, Holder
+from tests.executors.signers.services import KEY, SECRET
 
-KINDS = ("local", "aws-kms", "remote", "web3signer")
 FRIEND, USDC = "0x" + "5a" * 20, "0x" + "c0" * 20
 PASSPHRASE = "correct horse battery staple"
 SECRETS = (KEY[2:], str(int(KEY, 16)), PASSPHRASE, AWS_CANARY, SECRET)
@@ -32,75 +26,6 @@ SECRETS = (KEY[2:], str(int(KEY, 16)), PASSPHRASE, AWS_CANARY, SECRET)
 
 def transfer_data(recipient: str, units: int) -> str:
     return "0xa9059cbb" + recipient[2:].rjust(64, "0") + format(units, "064x")
-
-
-class Holder:
-    """A signer of some kind, and how often the party that holds its key was asked to use it."""
-
-    def __init__(self, desk: Any, used: Callable[[], int]) -> None:
-        self.desk, self.signer, self.request, self.journal = desk, desk.signer, desk.request, desk.journal
-        self.used = used
-
-    async def replace_policy(self, policy: dict[str, Any]) -> None:
-        """The same signer under another policy."""
-        inventory = self.desk.inventory
-        document = inventory.model_dump(mode="json")["signers"][SIGNER] | {"policy": policy}
-        inventory = inventory_with(inventory, document, inventory.accounts["treasury"].address)
-        await self.signer.close()
-        self.desk.inventory = inventory
-        self.desk.signer = self.signer = build_signer(SIGNER, inventory.signers[SIGNER], inventory, self.journal)
-
-    async def refuses(self, request: Any) -> str:
-        """The reason; neither key nor journal has seen anything of it."""
-        used, journal = self.used(), dict(self.journal.by_nonce)
-        with pytest.raises(SigningRefused) as refusal:
-            await self.signer.sign(request)
-        assert self.used() == used, "the key was used for what is refused"
-        assert self.journal.by_nonce == journal
-        return str(refusal.value)
-
-
-@pytest.fixture(params=KINDS)
-async def holder(request: pytest.FixtureRequest, signing_desk: Any, tmp_path: Path) -> AsyncIterator[Holder]:
-    kind, address, used = request.param, ADDRESS, lambda: 0
-    serving: Any = None
-    entry: dict[str, Any] = {"kind": kind, "policy": POLICY, "timeout_seconds": 5}
-    if kind == "local":
-        entry = signing_desk.inventory.model_dump(mode="json")["signers"][SIGNER]
-        used = counted(request.getfixturevalue("monkeypatch"))
-    elif kind == "aws-kms":
-        kms: KmsHolder = request.getfixturevalue("kms")
-        key = kms.make_key()
-        address = kms.address_of(key)
-        entry |= {"key_id": key, "region": "eu-west-1", "endpoint_url": kms.url}
-        used = lambda: len(kms.asked)  # noqa: E731
-    else:
-        service = SigningService() if kind == "remote" else Web3SignerService()
-        serving = service.serving()
-        await serving.__aenter__()
-        (tmp_path / "hmac").write_text(SECRET)
-        secret = {"secret": {"file": str(tmp_path / "hmac")}} if kind == "remote" else {}
-        entry |= {"url": service.url, "address": ADDRESS} | secret
-        used = lambda: service.signatures  # noqa: E731
-    signing_desk.inventory = inventory_with(signing_desk.inventory, entry, address)
-    inventory = signing_desk.inventory
-    signing_desk.signer = build_signer(SIGNER, inventory.signers[SIGNER], inventory, signing_desk.journal)
-    yield Holder(signing_desk, used)
-    await signing_desk.signer.close()
-    if serving is not None:
-        await serving.__aexit__(None, None, None)
-
-
-def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    calls: list[object] = []
-    honest = LocalAccount.sign_transaction
-
-    def noted(account: LocalAccount, *arguments: Any, **named: Any) -> Any:
-        calls.append(arguments)
-        return honest(account, *arguments, **named)
-
-    monkeypatch.setattr(LocalAccount, "sign_transaction", noted)
-    return lambda: len(calls)
 
 
 async def test_no_more_is_signed_for_in_a_day_than_the_policy_says(holder: Holder) -> None:
