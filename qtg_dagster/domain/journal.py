@@ -15,7 +15,7 @@ class StepKind(StrEnum):
     OUTCOME = "outcome"  # what submit answered
     OBSERVED = "observed"
     RECOVERED = "recovered"
-    TIMED_OUT = "timed_out"  # observed for longer than the plan allows
+    TIMED_OUT = "timed_out"  # observed for longer than the plan allows, or not approved in time
     FENCED = "fenced"  # a late write by a runner that no longer owned the node
     OPERATOR = "operator"  # a person's decision
 

@@ -34,7 +34,8 @@ def check_permitted(standing: Standing, request: LockedRequest, action: Action, 
         return
     message = f"movement {request.request_id}: {problem}"
     pending = standing.request_state is RequestState.PENDING_APPROVAL
-    if standing.expired and pending and action in (Action.APPROVE, Action.REJECT):
+    expired = standing.request_state is RequestState.EXPIRED or (standing.expired and pending)
+    if expired and action in (Action.APPROVE, Action.REJECT):
         raise ApprovalExpired(f"{message} ({request.expires_at})")
     possible = ", ".join(map(str, allowed_actions(standing))) or "nothing"
     raise Conflict(f"{message}. Possible now: {possible}")

@@ -149,6 +149,10 @@ class Requests(Protocol):
         """A movement that nobody else moves until the transaction ends; raises `NotFound`."""
         ...
 
+    async def lock_expired(self, request_id: str, network_class: str) -> LockedRequest | None:
+        """A movement whose approval window has closed undecided, locked; None when it is not, or somebody holds it."""
+        ...
+
     async def read_request(self, request_id: str, network_class: str) -> LockedRequest:
         """The same without the lock, to be shown: nothing may be decided on it."""
         ...
@@ -233,6 +237,10 @@ class Pending(Protocol):
 
         One whose window has passed does not wait any more.
         """
+        ...
+
+    async def find_expired(self, network_class: str, batch: int, *, but: Collection[str] = ()) -> list[str]:
+        """Up to `batch` ids of movements whose window closed undecided, longest over first; none that is in `but`."""
         ...
 
 

@@ -190,7 +190,7 @@ async def reject_movement(
             approval="rejected",
             reason=reason,
             state=RequestState.REJECTED,
-            moves=_cancelled(request, actor, "rejected"),
+            moves=called_off(request, actor, "rejected"),
         )
         await tx.decide(request, decision)
 
@@ -209,7 +209,7 @@ async def cancel_movement(
             action="cancel",
             details={"reason": reason},
             state=RequestState.CANCELLED,
-            moves=_cancelled(request, actor, reason),
+            moves=called_off(request, actor, reason),
         )
         await tx.decide(request, decision)
 
@@ -268,10 +268,10 @@ def _check_unchanged(request: LockedRequest) -> None:
         raise PlanDrift(f"movement {request.request_id}: limits or timeouts changed after the movement was created")
 
 
-def _cancelled(request: LockedRequest, actor: str, reason: str) -> list[NodeMove]:
+def called_off(request: LockedRequest, actor: str, reason: str, kind: StepKind = StepKind.OPERATOR) -> list[NodeMove]:
     """All that has not begun, called off."""
     return [
-        NodeMove(key, NodeState.CANCELLED, StepKind.OPERATOR, {"reason": reason}, actor)
+        NodeMove(key, NodeState.CANCELLED, kind, {"reason": reason}, actor)
         for key, state in request.node_states.items()
         if state in (NodeState.BLOCKED, NodeState.READY)
     ]

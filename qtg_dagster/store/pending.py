@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from qtg_dagster.domain.errors import NotFound
 from qtg_dagster.domain.requests import Decision, LockedRequest
 from qtg_dagster.store.database import OnDatabase
@@ -32,3 +34,10 @@ class Pending(OnDatabase):
         async with self._database.connection() as connection:
             row = await (await connection.execute(native("decide"), bound)).fetchone()
         return row is not None and row["decided"] == 1
+
+    async def find_expired(self, network_class: str, batch: int, *, but: Collection[str] = ()) -> list[str]:
+        """Ids of movements whose window has closed undecided, longest over first, at most `batch` of them."""
+        bound = {"network_class": network_class, "batch": batch, "but": list(but)}
+        async with self._database.connection() as connection:
+            rows = await (await connection.execute(native("find_expired"), bound)).fetchall()
+        return [row["request_id"] for row in rows]

@@ -92,6 +92,12 @@ class Requests(InTransaction):
         """Lock a movement and read it; raises `NotFound`."""
         return await self._read(("lock_request", "read_request"), request_id, network_class)
 
+    async def lock_expired(self, request_id: str, network_class: str) -> LockedRequest | None:
+        """A movement whose approval window has closed undecided, locked; None when it is not, or somebody holds it."""
+        which = {"request_id": request_id, "network_class": network_class}
+        held = await last_row(self._tx, [native("lock_expired")], which)
+        return None if held is None else await self.read_request(request_id, network_class)
+
     async def read_request(self, request_id: str, network_class: str) -> LockedRequest:
         """The same without the lock, to be shown: nothing may be decided on it. Raises `NotFound`."""
         return await self._read(("read_request",), request_id, network_class)

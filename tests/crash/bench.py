@@ -96,8 +96,8 @@ class Bench:
             clock_offset_seconds=skew,
         )
 
-    async def order(self, lane: Lane, many: int = 1, *, approved: bool = True) -> list[str]:
-        """New movements of a lane; returns their ids."""
+    async def order(self, lane: Lane, many: int = 1, *, approved: bool = True, ttl: int | None = None) -> list[str]:
+        """New movements of a lane, to be approved within `ttl` seconds; returns their ids."""
         engine, world = self.platform.engine, self.stage.world
         plan = plan_of(lane, self.account, world)
         await publish_template(engine, plan)
@@ -106,6 +106,7 @@ class Bench:
             document = {
                 "template_key": plan.template_key,
                 "requested_by": "ada",
+                "approval_ttl_seconds": ttl,
                 "callback_url": "https://owner.example/hook",
                 **values_of(lane, next(self._orders), world),
             }

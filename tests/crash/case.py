@@ -21,6 +21,8 @@ from tests.crash.spec import Role
 
 P = FaultPoint
 _RECOVERING = frozenset({P.RECOVER_CLAIM, P.RECOVER_RESPONSE})
+#: What passes them decides on movements that wait for approval.
+_UNDECIDED = frozenset({P.APPROVE, P.EXPIRE})
 _CLAIMING = frozenset({P.CLAIM_COMMIT, P.OBSERVE_CLAIM, P.RECOVER_CLAIM})
 #: Where a stopped worker holds an answer that it writes down after it woke: too late, and on record as that.
 _LATE_WRITES = frozenset({P.RESPONSE_UNCOMMITTED, P.OBSERVE_RESPONSE, P.RECOVER_RESPONSE})
@@ -87,14 +89,21 @@ class Case:
     # -- the scene
 
     def _role(self) -> Role:
-        return {P.APPROVE: Role.APPROVE, P.CYCLE_INSERT: Role.CYCLE}.get(self._cell.point, Role.DRAINS)
+        roles = {P.APPROVE: Role.APPROVE, P.EXPIRE: Role.EXPIRE, P.CYCLE_INSERT: Role.CYCLE}
+        return roles.get(self._cell.point, Role.DRAINS)
+
+    async def _order(self, many: int = 1) -> None:
+        """Movements that the boundary's role has something to do with."""
+        point = self._cell.point
+        ttl = 1 if point is P.EXPIRE else None
+        await self._bench.order(self._cell.lane, many, approved=point not in _UNDECIDED, ttl=ttl)
 
     async def _set_the_scene(self) -> None:
         cell, bench = self._cell, self._bench
         recovering = cell.point in _RECOVERING
         if cell.lane in (Lane.BANK, Lane.DESK):
             await set_modes(bench.stage.bank_socket, bench.account, self._modes(lost=recovering))
-        await bench.order(cell.lane, 3, approved=cell.point is not P.APPROVE)
+        await self._order(3)
         if recovering and cell.lane is not Lane.BANK:
             first = await self.hatch(fault=f"{P.RESPONSE_UNCOMMITTED}:kill")
             await asyncio.wait_for(first.exited.wait(), _REACH_SECONDS)
@@ -137,7 +146,7 @@ class Case:
     async def _kill_again_and_again(self, role: Role) -> None:
         for number in range(self._kills):
             if number and len(await self._bench.open_nodes(self._cell.lane)) < _FEW:
-                await self._bench.order(self._cell.lane, approved=self._cell.point is not P.APPROVE)
+                await self._order()
             before = len(self._bench.marks())
             worker = await self.hatch(role, fault=self.fault)
             await self._until_dead_or_at_rest(worker)
@@ -201,8 +210,8 @@ class Case:
             self.outcome.kills += 1
         else:
             await self._wake_too_late(hung, his, held)
-        if role is Role.APPROVE:
-            await self.hatch(Role.APPROVE)
+        if self._cell.point in _UNDECIDED:
+            await self.hatch(role)
         await self._bench.until_quiet(self._cell.lane, _REST_SECONDS)
         await rival.kill()
         self.outcome.kills += 1
@@ -290,9 +299,9 @@ class Case:
     async def _finish(self) -> None:
         """A last worker brings everything to rest; the time to its first move is on record."""
         [waiting] = await self._bench.order(Lane.BANK)
-        if self._cell.point is P.APPROVE:
-            await self.hatch(Role.APPROVE)
-            await self._until_all_approved()
+        if self._cell.point in _UNDECIDED:
+            await self.hatch(self._role())
+            await self._until_all_decided()
         if self._cell.point is P.CYCLE_INSERT:
             await self._other_windows_are_served()
         moves = len(self._bench.booked())
@@ -311,14 +320,14 @@ class Case:
         await self._bench.until(moved, "no move after the restart", _REACH_SECONDS)
         self.outcome.restarts.append(self._bench.booked()[moves].at - worker.hatched_at)
 
-    async def _until_all_approved(self) -> None:
+    async def _until_all_decided(self) -> None:
         async def none_waits() -> bool:
             left = await self._bench.rows(
                 "SELECT 1 AS one FROM qtg.movement_requests WHERE request_state = 'PENDING_APPROVAL'"
             )
             return not left
 
-        await self._bench.until(none_waits, "a movement is never approved", _REACH_SECONDS)
+        await self._bench.until(none_waits, "a movement waits for ever", _REACH_SECONDS)
 
     async def _other_windows_are_served(self) -> None:
         """The window that somebody died in stays taken; the ones after it are served."""

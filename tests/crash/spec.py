@@ -13,6 +13,7 @@ class Role(StrEnum):
     DRAINS = "drains"  # dispatch, observe and recover, as drains
     PASSES = "passes"  # the same as bare passes, which need no slot: somebody else's machine
     APPROVE = "approve"  # approves everything that waits
+    EXPIRE = "expire"  # calls off what was not approved in time
     CYCLE = "cycle"  # serves one window after another
     REAP = "reap"  # gives unused nonces back
 

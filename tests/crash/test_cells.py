@@ -15,6 +15,7 @@ P, A = FaultPoint, FaultAction
 _BANK = [cell for cell in all_cells() if cell.lane is Lane.BANK and cell.action is A.KILL]
 _OTHERS = [
     Cell(Lane.DESK, P.APPROVE, A.KILL),
+    Cell(Lane.DESK, P.EXPIRE, A.KILL),
     Cell(Lane.DESK, P.CYCLE_INSERT, A.KILL),
     Cell(Lane.EVM_TRANSFER, P.RESPONSE_UNCOMMITTED, A.KILL),
     Cell(Lane.EVM_TRANSFER, P.NONCE_RELEASE, A.KILL),

@@ -20,6 +20,7 @@ from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.engine import drain as drains
 from qtg_dagster.engine.dispatch import dispatch_ready_nodes
 from qtg_dagster.engine.drain import Drain, DrainKind
+from qtg_dagster.engine.expiry import expire_pending_requests
 from qtg_dagster.engine.observe import observe_active_nodes
 from qtg_dagster.engine.recover import recover_unknown_nodes
 from qtg_dagster.engine.requests import approve_movement
@@ -170,6 +171,15 @@ async def _approve(platform: Platform) -> None:
         await asyncio.sleep(_SOON)
 
 
+async def _expire(platform: Platform) -> None:
+    while True:
+        try:
+            await expire_pending_requests(platform.engine)
+        except Exception:
+            log.exception("expiry failed")
+        await asyncio.sleep(_SOON)
+
+
 async def _cycle(platform: Platform) -> None:
     async def work() -> PassResult:
         return PassResult(1)
@@ -196,6 +206,7 @@ _ROLES: dict[Role, Callable[[Platform], Awaitable[None]]] = {
     Role.DRAINS: _drains,
     Role.PASSES: _passes,
     Role.APPROVE: _approve,
+    Role.EXPIRE: _expire,
     Role.CYCLE: _cycle,
     Role.REAP: _reap,
 }

@@ -14,6 +14,7 @@ from qtg_dagster.domain.plans import Plan
 from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.engine.adoption import adopt
 from qtg_dagster.engine.drain import Drain, DrainKind
+from qtg_dagster.engine.expiry import expire_pending_requests
 from qtg_dagster.engine.interventions import resume_movement, retry_node, skip_node
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.engine.ports import Runner, Store
@@ -30,7 +31,7 @@ from tests.engine.reference import TERMS, Movement, Process, any_plan
 T = TypeVar("T")
 
 #: States in which a movement does not go on by itself, and none in which a person could let it.
-ENDED = frozenset({"COMPLETED", "CANCELLED"})
+ENDED = frozenset({"COMPLETED", "CANCELLED", "EXPIRED"})
 FINAL_NODES = frozenset({"COMPLETED", "SKIPPED", "CANCELLED"})
 INVENTORY = Inventory.model_construct(
     assets={"USDC": AssetEntry(symbol="USDC", decimals=6)},
@@ -310,6 +311,27 @@ class Days(RuleBasedStateMachine):
         may = movement.state == "PENDING_APPROVAL" and self.elapsed - movement.ordered_at < APPROVAL_SECONDS
         self._decide(movement, may, approve_movement(self.people, movement.request_id, actor="grace"))
         movement.approved = True if may else movement.approved
+
+    @precondition(lambda self: any(movement.state == "PENDING_APPROVAL" for movement in self.movements))
+    @rule(later=st.booleans())
+    def expire(self, later: bool) -> None:
+        """The sweeper comes by: what waited for too long is called off, and nothing else is touched."""
+        if later:
+            self._pass_time(APPROVAL_SECONDS)
+        before = {movement.request_id: self._rows(movement) for movement in self.movements}
+        due = [
+            movement
+            for movement in self.movements
+            if movement.state == "PENDING_APPROVAL" and self.elapsed - movement.ordered_at >= APPROVAL_SECONDS
+        ]
+        assert self.do(expire_pending_requests(self.people)) == len(due)
+        for movement in self.movements:
+            if movement in due:
+                movement.state, movement.rows = self._rows(movement)
+                assert movement.state == "EXPIRED"
+                assert set(movement.node_states().values()) == {"CANCELLED"}
+            else:
+                assert self._rows(movement) == before[movement.request_id], "the sweeper touched another movement"
 
     @precondition(lambda self: self.here() & {"COMPLETED", "FAILED", *UNSETTLED})
     @rule(which=st.integers(0, 2))

@@ -21,7 +21,7 @@ from qtg_dagster.domain.journal import StepKind
 from qtg_dagster.domain.plans import NodeKind
 from qtg_dagster.domain.progress import Advance
 from qtg_dagster.domain.redaction import redact
-from qtg_dagster.domain.requests import Decision, LockedRequest, StoredPlan
+from qtg_dagster.domain.requests import StoredPlan
 from qtg_dagster.domain.states import (
     DISPATCHABLE_REQUEST_STATES,
     EVIDENCED_NODE_STATES,
@@ -34,6 +34,7 @@ from qtg_dagster.domain.velocity import VelocityLimit
 from qtg_dagster.domain.work import Claim, Intent, Move, RecoveryArm, Sibling, Work, consequences
 from qtg_dagster.domain.workers import Backlog, Claimant, RunnerIdentity
 from tests.engine.memory_decisions import MemoryDecisions, all_or_nothing
+from tests.engine.memory_pending import MemoryPending
 from tests.engine.memory_rows import Attempt, Deed, Node, Request, Step, TestClock, observed_since
 
 _KEEPS_KEY = frozenset({NodeState.SUBMITTING, NodeState.UNKNOWN})
@@ -111,7 +112,7 @@ class MemoryWakeups:
         self._listeners.discard(self)
 
 
-class MemoryStore:
+class MemoryStore(MemoryPending):
     """What `engine.ports.Store` asks for, in this process."""
 
     failures: tuple[type[Exception], ...] = (Away,)
@@ -294,17 +295,6 @@ class MemoryStore:
         assert transaction is None, "a caller has no transaction of its own here"
         with all_or_nothing(self):
             yield MemoryDecisions(self)
-
-    async def read_request(self, request_id: str, network_class: str) -> LockedRequest:
-        return await MemoryDecisions(self).read_request(request_id, network_class)
-
-    async def decide_pending(self, request: LockedRequest, decision: Decision) -> bool:
-        row = self.requests[request.request_id]
-        if row.request_state is not RequestState.PENDING_APPROVAL or row.expires_at <= self.clock.now():
-            return False
-        with all_or_nothing(self):
-            await MemoryDecisions(self).decide(request, decision)
-        return True
 
     # -- works
 

@@ -140,6 +140,10 @@ class MemoryDecisions:
             down=(),
         )
 
+    async def lock_expired(self, request_id: str, network_class: str) -> LockedRequest | None:
+        request = await self.lock_request(request_id, network_class)
+        return request if request.request_state is RequestState.PENDING_APPROVAL and request.expired else None
+
     async def read_request(self, request_id: str, network_class: str) -> LockedRequest:
         return await self.lock_request(request_id, network_class)
 
