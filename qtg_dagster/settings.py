@@ -76,6 +76,15 @@ class Settings(BaseSettings):
     capital_transfer_followup_enabled: bool = False
     capital_transfer_followup_interval_seconds: int = Field(default=60, ge=1, le=86400)
     expiration_check_interval_seconds: float = Field(default=30, ge=1, le=3600)
+    template_proposal_ttl_seconds: int = Field(
+        default=7 * 86400, ge=1, le=90 * 86400, description="how long a proposed template version may be decided on"
+    )
+    template_proposal_approvals: int = Field(
+        default=1, ge=1, le=20, description="how many people beside the proposer must approve a template version"
+    )
+    templates_by_proposal_only: bool = Field(
+        default=False, description="true = a template changes by an approved proposal and in no other way"
+    )
     template_proposal_expiration_interval_seconds: float = Field(default=30, ge=1, le=3600)
     retention_interval_seconds: int = Field(default=86400, ge=60, le=86400)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import psycopg
 
 from qtg_dagster.store.schema.core_group import CORE_APPEND_ONLY
+from qtg_dagster.store.schema.proposals import PROPOSALS_APPEND_ONLY
 from qtg_dagster.store.schema.triggers import APPEND_ONLY
 
 _TABLES = """
@@ -25,9 +26,9 @@ def wipe(url: str) -> None:
     with psycopg.connect(url) as connection:
         tables = [row[0] for row in connection.execute(_TABLES)]
         deletes = ", ".join(f"d{n} AS (DELETE FROM qtg.{table})" for n, table in enumerate(tables))  # noqa: S608
-        for table in (*APPEND_ONLY, *CORE_APPEND_ONLY, "ledger_lines"):
+        for table in (*APPEND_ONLY, *CORE_APPEND_ONLY, *PROPOSALS_APPEND_ONLY, "ledger_lines"):
             connection.execute(f"ALTER TABLE qtg.{table} DISABLE TRIGGER append_only_{table}")
         connection.execute(f"WITH {deletes} SELECT 1")  # type: ignore[call-overload]
-        for table in (*APPEND_ONLY, *CORE_APPEND_ONLY, "ledger_lines"):
+        for table in (*APPEND_ONLY, *CORE_APPEND_ONLY, *PROPOSALS_APPEND_ONLY, "ledger_lines"):
             connection.execute(f"ALTER TABLE qtg.{table} ENABLE TRIGGER append_only_{table}")
         connection.execute(_COUNT_FROM_ONE)

@@ -30,7 +30,7 @@ def review(request_id: str) -> None:
     except QtgError as error:
         raise click.ClickException(str(error)) from error
     for section in sections(found):
-        _show(section)
+        show(section)
 
 
 async def _read(request_id: str) -> Review:
@@ -42,7 +42,7 @@ async def _read(request_id: str) -> Review:
         return await review_movement(platform.engine, platform.balance_fetchers, request_id)
 
 
-def _show(section: Section) -> None:
+def show(section: Section) -> None:
     """A title, and the rows in columns; only the last column may be wide."""
     click.echo(click.style(section.title.upper(), bold=True))
     rows = [row for row in (section.head, *section.rows) if any(row)] if len(section.head) > 1 else section.rows

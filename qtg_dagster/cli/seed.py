@@ -15,7 +15,7 @@ def seed() -> None:
     """
     from qtg_dagster.composition import open_platform
     from qtg_dagster.domain.errors import ConfigurationError
-    from qtg_dagster.engine.requests import publish_template
+    from qtg_dagster.engine.templates import install_template
     from qtg_dagster.host.environment import machine_settings
     from qtg_dagster.sandbox.plans import is_sandbox, sample_plans
     from qtg_dagster.upkeep.seeding import seed as seed_rows
@@ -27,7 +27,7 @@ def seed() -> None:
             await seed_rows(platform.engine)
             if is_sandbox(settings.inventory):
                 for plan in sample_plans(settings.inventory):
-                    await publish_template(platform.engine, plan)
+                    await install_template(platform.engine, plan)
             return await check_templates(platform.engine)
 
     problems = asyncio.run(work())

@@ -7,7 +7,14 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-from qtg_dagster.domain.states import INITIAL_NODE_STATE, INITIAL_REQUEST_STATE, NODE_MOVES, REQUEST_MOVES
+from qtg_dagster.domain.states import (
+    INITIAL_NODE_STATE,
+    INITIAL_PROPOSAL_STATE,
+    INITIAL_REQUEST_STATE,
+    NODE_MOVES,
+    PROPOSAL_MOVES,
+    REQUEST_MOVES,
+)
 
 State = TypeVar("State", bound=StrEnum)
 
@@ -24,6 +31,7 @@ def states_page() -> str:
     """The whole of `docs/states.md`."""
     nodes = state_diagram(NODE_MOVES, INITIAL_NODE_STATE)
     requests = state_diagram(REQUEST_MOVES, INITIAL_REQUEST_STATE)
+    proposals = state_diagram(PROPOSAL_MOVES, INITIAL_PROPOSAL_STATE)
     return f"""# States
 
 Drawn from `qtg_dagster/domain/states.py`; the database refuses every other move, raw SQL included.
@@ -38,6 +46,12 @@ Drawn from `qtg_dagster/domain/states.py`; the database refuses every other move
 
 ```mermaid
 {requests}
+```
+
+## A template proposal
+
+```mermaid
+{proposals}
 ```
 """
 

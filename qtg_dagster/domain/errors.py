@@ -57,7 +57,7 @@ class Conflict(QtgError):
 
 
 class ApprovalExpired(QtgError):
-    """The approval window of a movement request has closed."""
+    """The approval window of a movement request or a template proposal has closed."""
 
 
 class IllegalMove(QtgError):

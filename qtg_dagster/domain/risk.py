@@ -21,8 +21,7 @@ def check_amount(controls: RiskControls, amount: Amount, *, field: str) -> None:
 
 def check_destination(controls: RiskControls, destination: str, *, field: str) -> None:
     """Raise `RiskControlViolated` unless the destination is on the template's allowlist (EVM hex case-folded)."""
-    allowed = {_fold(entry) for entry in controls.destination_allowlist}
-    if _fold(destination) not in allowed:
+    if not any(same_destination(destination, entry) for entry in controls.destination_allowlist):
         raise RiskControlViolated(
             field,
             f"{destination} is not on the destination allowlist",
@@ -39,6 +38,11 @@ def check_fee(controls: RiskControls, fee: Amount, asset: Asset, *, field: str =
         raise RiskControlViolated(
             field, f"{fee} is over the fee ceiling of {ceiling}", "Wait, or raise the ceiling by review."
         )
+
+
+def same_destination(one: str, other: str) -> bool:
+    """Whether two texts name one destination: EVM hex is the same in either case."""
+    return _fold(one) == _fold(other)
 
 
 def _fold(text: str) -> str:

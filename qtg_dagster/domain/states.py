@@ -1,7 +1,7 @@
-"""The states of nodes and requests, and the only moves between them.
+"""The states of nodes, requests and template proposals, and the only moves between them.
 
 The database trigger, the diagram in the docs and the rules of the model-based tests are made from
-`NODE_MOVES` and `REQUEST_MOVES`: change a move here and nowhere else.
+`NODE_MOVES`, `REQUEST_MOVES` and `PROPOSAL_MOVES`: change a move here and nowhere else.
 """
 
 from __future__ import annotations
@@ -41,6 +41,15 @@ class RequestState(StrEnum):
     CANCELLED = "CANCELLED"
 
 
+class ProposalState(StrEnum):
+    """Where a proposed template version stands."""
+
+    PENDING = "PENDING"
+    APPROVED = "APPROVED"  # and published: it points at its version
+    REJECTED = "REJECTED"
+    EXPIRED = "EXPIRED"
+
+
 N, R = NodeState, RequestState
 
 NODE_MOVES: dict[NodeState, frozenset[NodeState]] = {
@@ -72,8 +81,16 @@ REQUEST_MOVES: dict[RequestState, frozenset[RequestState]] = {
     R.CANCELLED: frozenset(),
 }
 
+PROPOSAL_MOVES: dict[ProposalState, frozenset[ProposalState]] = {
+    ProposalState.PENDING: frozenset({ProposalState.APPROVED, ProposalState.REJECTED, ProposalState.EXPIRED}),
+    ProposalState.APPROVED: frozenset(),
+    ProposalState.REJECTED: frozenset(),
+    ProposalState.EXPIRED: frozenset(),
+}
+
 INITIAL_NODE_STATE = N.BLOCKED
 INITIAL_REQUEST_STATE = R.PENDING_APPROVAL
+INITIAL_PROPOSAL_STATE = ProposalState.PENDING
 
 #: A node in one of these no longer holds its successors back.
 SETTLED_NODE_STATES = frozenset({N.COMPLETED, N.SKIPPED})
@@ -99,3 +116,9 @@ def check_request_move(old: RequestState, new: RequestState) -> None:
     """Raise `IllegalMove` unless a request may go from `old` to `new`."""
     if new not in REQUEST_MOVES[old]:
         raise IllegalMove(f"a movement request cannot go from {old} to {new}")
+
+
+def check_proposal_move(old: ProposalState, new: ProposalState) -> None:
+    """Raise `IllegalMove` unless a template proposal may go from `old` to `new`."""
+    if new not in PROPOSAL_MOVES[old]:
+        raise IllegalMove(f"a template proposal cannot go from {old} to {new}")

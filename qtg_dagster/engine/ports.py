@@ -133,6 +133,10 @@ class Requests(Protocol):
         """The plan as its template's newest version; the same plan again is the version that stands."""
         ...
 
+    async def find_plan(self, template_key: str, version: int | None = None) -> StoredPlan | None:
+        """The given version of a template, or its newest; None when there is none in use."""
+        ...
+
     async def require_plan(self, template_key: str, version: int | None = None) -> StoredPlan:
         """The given version of a template, or its newest; raises `InvalidInput`."""
         ...

@@ -26,6 +26,7 @@ from qtg_dagster.engine.orders import (
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.engine.permission import check_permitted, lock_for, standing_of
 from qtg_dagster.engine.ports import Decisions
+from qtg_dagster.engine.templates import check_executors, check_unchanged
 from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.database import Transaction
 
@@ -33,15 +34,14 @@ log = structlog.get_logger("qtg.engine")
 
 
 async def publish_template(engine: Engine, plan: Plan, transaction: Transaction | None = None) -> StoredPlan:
-    """Store a template version; raises `InvalidInput` when one of its actions has no registered executor."""
-    for node in plan.nodes:
-        if node.executor_key is not None and node.executor_key not in engine.executors:
-            raise InvalidInput(
-                f"nodes.{node.node_key}.executor_key",
-                f"no executor is registered as {node.executor_key}",
-                "Register it, or name one of: " + ", ".join(key for key, _ in engine.executors.items()),
-            )
+    """Store a template version; raises `InvalidInput` when one of its actions has no registered executor.
+
+    Where templates change by proposal alone, only what stands already passes; all else raises `Conflict`.
+    """
+    check_executors(engine, plan)
     async with engine.store.deciding(transaction) as tx:
+        if engine.settings.templates_by_proposal_only:
+            await check_unchanged(tx, plan)
         return await tx.publish_plan(plan)
 
 

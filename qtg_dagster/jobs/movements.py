@@ -1,9 +1,8 @@
 """Making templates and movements, as jobs for the launchpad."""
 
 import dagster as dg
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import Plan
 from qtg_dagster.domain.requests import StoredPlan
 from qtg_dagster.engine.orders import MovementOrder
@@ -13,6 +12,7 @@ from qtg_dagster.inventory import Inventory
 from qtg_dagster.jobs.pictures import dag_picture, table
 from qtg_dagster.jobs.refusals import shown_in_the_ui
 from qtg_dagster.store.templates import PlanVersions
+from qtg_dagster.treasury.template_documents import read_plan
 from resources import PlatformResource
 
 
@@ -74,20 +74,9 @@ async def publish(context: dg.OpExecutionContext, config: Templates, platform: P
 
 def read_plans(document: str, inventory: Inventory) -> tuple[Plan, ...]:
     """The template in the document, or the sandbox's samples; raises `InvalidInput` for the first wrong field."""
-    import yaml
-
     from qtg_dagster.sandbox.plans import sample_plans
 
-    if not document.strip():
-        return sample_plans(inventory)
-    try:
-        return (Plan.model_validate(yaml.safe_load(document)),)
-    except yaml.YAMLError as error:
-        raise InvalidInput("document", f"is neither YAML nor JSON: {error}", "Correct it and publish again.") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in ("document", *first["loc"]))
-        raise InvalidInput(field, str(first["msg"]), "Correct it and publish again.") from None
+    return (read_plan(document),) if document.strip() else sample_plans(inventory)
 
 
 def _row(stored: StoredPlan) -> tuple[object, ...]:

@@ -29,10 +29,10 @@ async def review_one(context: dg.OpExecutionContext, config: ReviewOf, platform:
     with shown_in_the_ui():
         async with platform.open() as parts:
             review = await read_review(parts.engine, parts.balance_fetchers, config.request_id)
-    context.add_output_metadata({section.title: _shown(section) for section in sections(review)})
+    context.add_output_metadata({section.title: shown(section) for section in sections(review)})
 
 
-def _shown(section: Section) -> dg.MarkdownMetadataValue:
+def shown(section: Section) -> dg.MarkdownMetadataValue:
     """A table of plain text: what people wrote into a movement is not to be read as Markdown."""
     rows = [[_MARKUP.sub(r"\\\g<0>", cell) for cell in row] for row in section.rows]
     return dg.MetadataValue.md(table(section.head, rows))

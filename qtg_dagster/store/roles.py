@@ -32,6 +32,7 @@ _WORK = (
     "evm_nonce_reservation",
     "evm_nonce_fillers",
 )
+_PROPOSALS = ("template_proposals", "template_proposal_decisions")
 _SWITCHES = ("breakers", "breaker_starts", "velocity_limits", "velocity_spends")
 #: What whoever works shows of itself.
 _ALIVE = ("runners", "worker_heartbeats")
@@ -44,8 +45,18 @@ _WRITTEN_ONCE = ("movement_plan_nodes", "movement_plan_edges", "balance_snapshot
 GRANTS: dict[str, dict[str, tuple[str, ...]]] = {
     APP: {
         "SELECT": ("*",),
-        "INSERT": (*_WORK, *_SWITCHES, *_PRESENCE, *_TEMPLATES, *_EVIDENCE, *_WRITTEN_ONCE, "movement_callback_outbox"),
+        "INSERT": (
+            *_WORK,
+            *_SWITCHES,
+            *_PRESENCE,
+            *_TEMPLATES,
+            *_EVIDENCE,
+            *_WRITTEN_ONCE,
+            *_PROPOSALS,
+            "movement_callback_outbox",
+        ),
         "UPDATE": (*_WORK, *_SWITCHES, *_PRESENCE, *_TEMPLATES),
+        "UPDATE (proposal_state, plan_version_id, decided_at)": ("template_proposals",),
         "DELETE": ("breaker_starts", "velocity_limits"),
     },
     SIGNER: {"SELECT": ("signer_journal", "signer_spends"), "INSERT": ("signer_journal", "signer_spends")},

@@ -8,7 +8,7 @@ from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import Plan, graph_hash
 from qtg_dagster.domain.requests import StoredPlan
 from qtg_dagster.store.database import InTransaction
-from qtg_dagster.store.plan_documents import stored_plan
+from qtg_dagster.store.plan_documents import parse_plan, stored_plan
 from qtg_dagster.store.schema.plans import (
     movement_plan_edges,
     movement_plan_nodes,
@@ -21,6 +21,12 @@ _TEMPLATE_ID = text("""
     INSERT INTO qtg.movement_templates (template_key) VALUES (:template_key)
     ON CONFLICT (template_key) DO UPDATE SET template_key = excluded.template_key
     RETURNING id
+""")
+_ANY_VERSION = text("""
+    SELECT d.plan FROM qtg.plan_documents d
+    JOIN qtg.movement_plan_versions v ON v.id = d.plan_version_id
+    JOIN qtg.movement_templates t ON t.id = v.template_id
+    WHERE t.template_key = :template_key AND v.version = :version
 """)
 
 
@@ -49,14 +55,23 @@ class PlanVersions(InTransaction):
         )
         return list(rows.scalars())
 
+    async def hold_template(self, template_key: str) -> None:
+        """Let nobody else publish a version of this template until the transaction ends."""
+        await self._tx.execute(
+            text("SELECT pg_advisory_xact_lock(hashtextextended('template:' || :key, 515447))"), {"key": template_key}
+        )
+
+    async def plan_of_version(self, template_key: str, version: int) -> Plan | None:
+        """What a version says, also when it is retired."""
+        asked = {"template_key": template_key, "version": version}
+        document = (await self._tx.execute(_ANY_VERSION, asked)).scalar_one_or_none()
+        return None if document is None else parse_plan(document)
+
     async def publish_plan(self, plan: Plan) -> StoredPlan:
         """Store a plan as its template's newest version; the same plan again is the version that stands."""
-        await self._tx.execute(
-            text("SELECT pg_advisory_xact_lock(hashtextextended('template:' || :key, 515447))"),
-            {"key": plan.template_key},
-        )
+        await self.hold_template(plan.template_key)
         newest = await self.find_plan(plan.template_key)
-        if newest is not None and newest.plan == plan:
+        if newest is not None and newest.plan.whole_text == plan.whole_text:  # 1 and True are equal, and not the same
             return newest
         template_id = (await self._tx.execute(_TEMPLATE_ID, {"template_key": plan.template_key})).scalar_one()
         taken = select(func.max(movement_plan_versions.c.version)).where(

@@ -58,16 +58,22 @@ class MemoryDecisions:
 
     async def publish_plan(self, plan: Plan) -> StoredPlan:
         versions = self._store.plans.setdefault(plan.template_key, [])
-        if not versions or versions[-1].plan != plan:
+        if not versions or versions[-1].plan.whole_text != plan.whole_text:
             node_ids = {node.node_key: place for place, node in enumerate(plan.nodes)}
             versions.append(StoredPlan(len(versions) + 1, len(versions) + 1, plan, node_ids))
         return versions[-1]
 
-    async def require_plan(self, template_key: str, version: int | None = None) -> StoredPlan:
+    async def find_plan(self, template_key: str, version: int | None = None) -> StoredPlan | None:
         versions = self._store.plans.get(template_key, [])
         if not versions or (version or 1) > len(versions):
-            raise InvalidInput("template_key", f"there is no template {template_key!r}", "Publish it.")
+            return None
         return versions[version - 1 if version else -1]
+
+    async def require_plan(self, template_key: str, version: int | None = None) -> StoredPlan:
+        stored = await self.find_plan(template_key, version)
+        if stored is None:
+            raise InvalidInput("template_key", f"there is no template {template_key!r}", "Publish it.")
+        return stored
 
     async def find_by_key(self, network_class: str, key: str) -> tuple[str, str] | None:
         for request in self._store.requests.values():

@@ -16,11 +16,12 @@ from qtg_dagster.domain.states import (
     NODE_MOVES,
     REQUEST_MOVES,
     NodeState,
+    ProposalState,
     RequestState,
 )
 from qtg_dagster.store.schema.base import SCHEMA, metadata
 
-State = TypeVar("State", NodeState, RequestState)
+State = TypeVar("State", NodeState, RequestState, ProposalState)
 
 #: Tables whose rows are evidence: nobody updates or deletes them.
 APPEND_ONLY = ("movement_node_steps", "movement_approvals", "audit_events", "signer_journal", "signer_spends")
