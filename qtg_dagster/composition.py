@@ -7,6 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from qtg_dagster.callbacks.courier import CallbackCourier
+from qtg_dagster.callbacks.resolving import SystemResolver
 from qtg_dagster.domain.balances import BalanceFetcher
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.executors.registry import ExecutorRegistry, SignerRegistry
@@ -85,13 +87,13 @@ async def open_platform(
                 signer = build_signer(key, entry, inventory, SignerJournal(journals))
                 stack.push_async_callback(signer.close)
                 signers.register(key, signer)
-        engine = Engine(PostgresStore(database), settings, inventory, executors, signers)
+        engine = Engine(PostgresStore(database), settings, inventory, executors, signers, resolver=SystemResolver())
         yield Platform(settings, engine, (*exchanges.balance_fetchers, *chains.balance_fetchers), nonces)
 
 
-def build_couriers(database: Database, settings: Settings) -> list[Courier]:  # noqa: ARG001
+def build_couriers(database: Database, settings: Settings) -> list[Courier]:
     """Who carries what in a delivery drain, on a database of the sender's role."""
-    return []
+    return [CallbackCourier(database, settings)]
 
 
 def _register_remote(executors: ExecutorRegistry, key: str, entry: RemoteExecutorEntry) -> RemoteExecutor:

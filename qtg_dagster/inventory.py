@@ -218,6 +218,20 @@ class RemoteExecutorEntry(Frozen):
     ] = Field(default_factory=dict, description="seconds, where they differ from the usual")
 
 
+class CallbackSecrets(Frozen):
+    """What callbacks are signed with. While a secret is being replaced the previous one signs too."""
+
+    secret: SecretSource
+    previous_secret: SecretSource | None = None
+
+
+class CallbacksEntry(CallbackSecrets):
+    """The secret that every receiver shares, and those of receivers that have their own: `host` or `host:port`."""
+
+    receivers: dict[str, CallbackSecrets] = Field(default_factory=dict)
+    allowed_hosts: tuple[str, ...] = Field(default=(), description="as MG_CALLBACK_ALLOWED_HOSTS, beside it")
+
+
 class Inventory(Frozen):
     """Everything QTG may touch. Every reference between entries is checked when the file is read."""
 
@@ -227,6 +241,7 @@ class Inventory(Frozen):
     accounts: dict[Key, AccountEntry] = Field(default_factory=dict)
     signers: dict[SignerKey, AnySignerEntry] = Field(default_factory=dict)
     executors: dict[ExecutorKey, RemoteExecutorEntry] = Field(default_factory=dict)
+    callbacks: CallbacksEntry | None = None
 
     @model_validator(mode="after")
     def _references_hold(self) -> Self:

@@ -10,6 +10,7 @@ from pydantic import AliasChoices, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from qtg_dagster.domain.errors import ConfigurationError
+from qtg_dagster.domain.receivers import ReceiverPolicy
 from qtg_dagster.inventory import Inventory
 
 
@@ -91,6 +92,16 @@ class Settings(BaseSettings):
     # Delivery: callbacks, audit entries, notifications
     callback_dispatch_interval_seconds: float = Field(default=3, ge=0.1, le=3600)
     callback_max_attempts: int = Field(default=5, ge=1, le=100, description="then the callback is in the dlq")
+    callback_concurrency: int = Field(default=64, ge=2, le=1000, description="callbacks sent at once by one drain")
+    callback_concurrency_per_receiver: int = Field(default=4, ge=1, le=100)
+    callback_timeout_seconds: float = Field(default=10, gt=0, le=120, description="one attempt, from name to answer")
+    callback_retry_after_max_seconds: float = Field(default=900, ge=0, le=86400)
+    callback_allowed_hosts: str = Field(
+        default="", description="name or name:port, comma-separated: may be plain http, at any port and address"
+    )
+    callback_allowed_networks: str = Field(default="", description="CIDR, comma-separated: as good as public")
+    callback_ports: str = Field(default="443,8443", description="where receivers may listen, comma-separated")
+    callback_ca_file: Path | None = Field(default=None, description="PEM of authorities trusted beside the usual ones")
     audit_promotion_interval_seconds: float = Field(default=1, ge=0.1, le=60)
     notify_enabled: bool = False
     notify_interval_seconds: float = Field(default=10, ge=1, le=3600)
@@ -112,6 +123,25 @@ class Settings(BaseSettings):
                     "below 60 it must divide 60, above it must be whole minutes that divide a day"
                 )
         return self
+
+    @model_validator(mode="after")
+    def _receivers_can_be_read(self) -> Self:
+        self._policy()
+        return self
+
+    @property
+    def receiver_policy(self) -> ReceiverPolicy:
+        """Where callbacks may go: what these settings allow, and the hosts that the inventory names."""
+        entry = self.inventory.callbacks
+        return self._policy(*(entry.allowed_hosts if entry else ()))
+
+    def _policy(self, *hosts: str) -> ReceiverPolicy:
+        allowed = ",".join((self.callback_allowed_hosts, *hosts))
+        try:
+            return ReceiverPolicy.parse(allowed, self.callback_allowed_networks, self.callback_ports)
+        except ValueError as error:
+            names = "MG_CALLBACK_ALLOWED_HOSTS, MG_CALLBACK_ALLOWED_NETWORKS or MG_CALLBACK_PORTS"
+            raise ValueError(f"{names}: {error}") from None
 
     @cached_property
     def inventory(self) -> Inventory:

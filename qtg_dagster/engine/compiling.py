@@ -47,7 +47,9 @@ def compile_order(engine: Engine, order: MovementOrder, stored: StoredPlan) -> N
         reason=order.reason,
         ttl_seconds=order.approval_ttl_seconds or engine.settings.approval_ttl_seconds,
         idempotency_key=order.idempotency_key,
-        callback_url=order.callback_url,
+        callback_url=None
+        if order.callback_url is None
+        else engine.settings.receiver_policy.read(order.callback_url).url,
     )
 
 

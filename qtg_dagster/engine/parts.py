@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from qtg_dagster.domain.clock import Clock, SystemClock
 from qtg_dagster.domain.progress import Advance
+from qtg_dagster.domain.receivers import Resolver
 from qtg_dagster.domain.work import Intent, Move
 from qtg_dagster.engine.persist import RETRY_DELAYS, Recorder
 from qtg_dagster.engine.ports import Store
@@ -33,6 +34,7 @@ class Engine:
     executors: ExecutorRegistry
     signers: SignerRegistry
     clock: Clock = field(default_factory=SystemClock)
+    resolver: Resolver | None = None  # looks receivers' names up; without one, delivery alone judges their addresses
     intents: Recorder[Intent, bool] = field(init=False)
     outcomes: Recorder[Move, Advance] = field(init=False)
     velocity: VelocityWatch = field(init=False)

@@ -26,6 +26,7 @@ from qtg_dagster.engine.orders import (
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.engine.permission import check_permitted, lock_for, standing_of
 from qtg_dagster.engine.ports import Decisions
+from qtg_dagster.engine.receivers import check_receiver
 from qtg_dagster.engine.templates import check_executors, check_unchanged
 from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.database import Transaction
@@ -52,7 +53,15 @@ async def create_movement(
 
     With `transaction`, it becomes part of the caller's own and commits with it. The same idempotency key and order
     returns the movement that stands; another order under the key raises `Conflict`. Nothing is stored on an error.
+    The receiver of its callbacks is looked up first; not with the caller's transaction, in which nothing is waited for.
     """
+    if transaction is None and order.callback_url is not None:
+        if order.idempotency_key is not None:
+            async with engine.store.deciding() as tx:
+                standing = await _standing(engine, tx, order)
+            if standing is not None:
+                return standing
+        await check_receiver(engine, order.callback_url)
     async with engine.store.deciding(transaction) as tx:
         # Before the template is looked at: what stands stands, also when the template was tightened or replaced since.
         standing = await _standing(engine, tx, order)

@@ -16,6 +16,7 @@ from qtg_dagster.sandbox.world import TREASURY, TREASURY_SIGNER, VENUES, World
 
 NETWORK = "ETH"  # the venues' name for the sandbox chain
 SIGNER_CAP_USDC = "10000"
+CALLBACK_SECRET = "callback.secret"  # noqa: S105 - a file name
 _BALANCES = {"venue_a": {"USDC": "1000000", "ETH": "100"}, "venue_b": {"USDC": "50000", "ETH": "10"}}
 _BOOK_DECIMALS = 8
 _ETH_DECIMALS = 18
@@ -61,6 +62,7 @@ def _venue(world: World, venue: str) -> VenueConfig:
 def inventory_yaml(world: World) -> str:
     """The inventory as text, checked by reading it back; it names secrets' files and holds none."""
     keys = Keyring(world.folder)
+    keys.token(CALLBACK_SECRET)
     document: dict[str, Any] = {
         "assets": {
             "ETH": {"symbol": "ETH", "decimals": _ETH_DECIMALS},
@@ -98,6 +100,11 @@ def inventory_yaml(world: World) -> str:
                     "caps": {"USDC": SIGNER_CAP_USDC, "ETH": "1"},
                 },
             }
+        },
+        # A receiver of one's own can be tried on this machine.
+        "callbacks": {
+            "secret": {"file": str(keys.path(CALLBACK_SECRET))},
+            "allowed_hosts": ["127.0.0.1", "localhost"],
         },
     }
     Inventory.model_validate(document)

@@ -41,6 +41,12 @@ _TEMPLATES = ("movement_templates", "movement_plan_versions")
 _EVIDENCE = ("movement_node_steps", "movement_approvals", "ledger_lines", "audit_outbox", "core_deaths")
 _WRITTEN_ONCE = ("movement_plan_nodes", "movement_plan_edges", "balance_snapshots", "core_group_events")
 
+#: What delivery writes of a callback; what it says and whom it is for is written once.
+_DELIVERED = (
+    "status, attempts, next_attempt_at, delivered_at, last_error, last_status, last_attempt_at, "
+    "runner_id, claim_epoch, claimed_at"
+)
+
 #: Role -> privilege -> tables of the schema; `*` is every table and view.
 GRANTS: dict[str, dict[str, tuple[str, ...]]] = {
     APP: {
@@ -57,6 +63,7 @@ GRANTS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "UPDATE": (*_WORK, *_SWITCHES, *_PRESENCE, *_TEMPLATES),
         "UPDATE (proposal_state, plan_version_id, decided_at)": ("template_proposals",),
+        "UPDATE (status, attempts, next_attempt_at, resends)": ("movement_callback_outbox",),
         "DELETE": ("breaker_starts", "velocity_limits"),
     },
     SIGNER: {"SELECT": ("signer_journal", "signer_spends"), "INSERT": ("signer_journal", "signer_spends")},
@@ -70,7 +77,8 @@ GRANTS: dict[str, dict[str, tuple[str, ...]]] = {
             "live_runners",
         ),
         "INSERT": ("audit_events", *_ALIVE),
-        "UPDATE": ("movement_callback_outbox", *_ALIVE),
+        "UPDATE": _ALIVE,
+        f"UPDATE ({_DELIVERED})": ("movement_callback_outbox",),
         "UPDATE (promoted_at)": ("audit_outbox",),
     },
     READONLY: {"SELECT": ("*",)},

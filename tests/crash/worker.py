@@ -54,6 +54,7 @@ def settings_of(database_url: str, concurrency: int = 16) -> Settings:
     return Settings(
         database_url=database_url,
         network_class="sandbox",
+        callback_allowed_hosts="owner.example,127.0.0.1",
         approval_ttl_seconds=86400,
         node_recovery_interval_seconds=1,
         drain_poll_seconds=0.1,
