@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -274,11 +275,17 @@ class Inventory(Frozen):
 
     @classmethod
     def load(cls, path: Path) -> Inventory:
-        """Read the YAML file; raises `ConfigurationError` naming every field that is wrong."""
-        import yaml
-
+        """Read the YAML file, unless it is as it was; raises `ConfigurationError` naming every field that is wrong."""
         if not path.is_file():
             raise ConfigurationError(f"MG_INVENTORY_FILE: {path} is not a file")
+        stat = path.stat()
+        return cls._read(path, (stat.st_ino, stat.st_size, stat.st_mtime_ns))
+
+    @classmethod
+    @lru_cache(maxsize=4)
+    def _read(cls, path: Path, _as_it_is: tuple[int, int, int]) -> Inventory:
+        import yaml
+
         try:
             return cls.model_validate(yaml.safe_load(path.read_text()) or {})
         except yaml.YAMLError as error:

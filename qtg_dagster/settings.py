@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+import os
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Self
 
@@ -150,7 +151,15 @@ class Settings(BaseSettings):
 
 
 def load_settings() -> Settings:
-    """Read the environment; raises `ConfigurationError` naming each variable that is wrong."""
+    """Read the environment; raises `ConfigurationError` naming each variable that is wrong.
+
+    Sensors ask at every tick: what was read is kept as long as the environment stays as it is.
+    """
+    return _read_settings(frozenset(os.environ.items()))
+
+
+@lru_cache(maxsize=4)
+def _read_settings(_environment: frozenset[tuple[str, str]]) -> Settings:
     try:
         return Settings()
     except ValidationError as error:

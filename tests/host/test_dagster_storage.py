@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 from dagster import DagsterInstance
+from sqlalchemy.dialects.postgresql.base import PGDialect
 
 from qtg_dagster.host.dagster_storage import URL_VARIABLE, PooledPostgresStorage, shared_engine, storage_url
 from qtg_dagster.host.database import dagster_url
@@ -122,3 +123,32 @@ def test_a_database_url_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delenv(URL_VARIABLE, raising=False)
     monkeypatch.setenv("DATABASE_URL", "postgres://u@h/d")
     assert storage_url() == "postgresql+psycopg2://u@h/d?options=-csearch_path%3Ddagster"
+
+
+def test_connections_that_the_server_has_ended_are_not_used_again(instance: DagsterInstance, database_url: str) -> None:
+    import psycopg
+
+    assert instance.get_runs_count() == 0
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        ended = connection.execute(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        ).fetchone()
+    assert ended is not None
+    assert ended[0] > 0
+    assert instance.get_runs_count() == 0
+
+
+def test_what_one_instance_learned_of_the_tables_no_other_asks_again(
+    instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance.all_instigator_state()
+    asked: list[object] = []
+    real = PGDialect.get_table_names
+    monkeypatch.setattr(
+        PGDialect, "get_table_names", lambda *given, **more: asked.append(given) or real(*given, **more)
+    )
+    with DagsterInstance.from_ref(instance.get_ref()) as again:
+        assert again.all_instigator_state() == []
+        assert again.get_runs_count() == 0
+    assert asked == []

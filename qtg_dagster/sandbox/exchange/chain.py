@@ -79,6 +79,11 @@ class ChainClient:
         block = await self.call("eth_getBlockByNumber", hex(number), False)
         return None if block is None else str(block["hash"])
 
+    async def height_and_hash(self, number: int) -> tuple[int, str | None]:
+        """The newest block's number, and the hash of the block at a height, in one request."""
+        newest, block = await self.batch([("eth_blockNumber", ()), ("eth_getBlockByNumber", (hex(number), False))])
+        return int(newest, 16), None if block is None else str(block["hash"])
+
     async def receipt(self, tx_hash: str) -> dict[str, Any] | None:
         """The receipt of a mined transaction, or None."""
         found: dict[str, Any] | None = await self.call("eth_getTransactionReceipt", tx_hash)

@@ -38,8 +38,8 @@ class DepositWatcher:
 
     async def step(self) -> bool:
         """Scan up to the tip, then credit what has enough confirmations; returns whether blocks were replaced."""
-        head = await self._chain.height()
-        replaced = await self._rewind_after_reorganisation(head)
+        head, last = await self._chain.height_and_hash(max(0, self._cursor() - 1))
+        replaced = self._rewind_after_reorganisation(head, last)
         while (start := self._cursor()) <= head:
             end = min(start + _SPAN - 1, head)
             tip = await self._chain.block_hash(end)
@@ -54,9 +54,10 @@ class DepositWatcher:
     def _cursor(self) -> int:
         return int(self._ledger.meta("scan_next") or self._config.start_block)
 
-    async def _rewind_after_reorganisation(self, head: int) -> bool:
+    def _rewind_after_reorganisation(self, head: int, last: str | None) -> bool:
+        """Whether the last block that was scanned is gone from the chain; what hangs on it is scanned again."""
         start, tip = self._cursor(), self._ledger.meta("scan_tip")
-        if tip is None or await self._chain.block_hash(start - 1) == tip:
+        if tip is None or last == tip:
             return False
         back = max(self._config.start_block, min(start, head + 1) - _REORG_DEPTH)
         with self._ledger.transaction():
