@@ -9,6 +9,7 @@ BALANCES = dg.AssetKey("balances")
 EXECUTORS = dg.AssetKey("executors")
 MOVEMENTS = dg.AssetKey("movements")
 WORKERS = dg.AssetKey("workers")
+RETENTION = dg.AssetKey("retention")
 
 #: Tag of a scheduled run: the time it was scheduled for, from which its windows follow.
 WINDOW_TAG = "qtg/window"

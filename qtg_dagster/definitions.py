@@ -9,6 +9,7 @@ from assets.breakers import none_held_back
 from assets.checks import asset_checks
 from assets.executors import executor_health, executors
 from assets.movements import movements
+from assets.retention import retain_job, retention, retention_keeps_up
 from assets.workers import worker_checks, workers
 from qtg_dagster.jobs.breakers import breaker_jobs
 from qtg_dagster.jobs.core import resume_core
@@ -31,8 +32,8 @@ from sensors.schedules import schedules
 def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definitions:
     """All definitions, for these settings' flags and intervals and with these resources."""
     return dg.Definitions(
-        assets=[balances, executors, movements, workers],
-        asset_checks=[*asset_checks, none_held_back, *worker_checks],
+        assets=[balances, executors, movements, retention, workers],
+        asset_checks=[*asset_checks, none_held_back, *worker_checks, retention_keeps_up],
         jobs=[
             *drain_jobs.values(),
             deliver,
@@ -46,6 +47,7 @@ def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definiti
             balance_snapshots,
             reap_evm_nonces,
             resume_core,
+            retain_job,
         ],
         sensors=[*drain_sensors(settings), delivery_sensor(settings), movements_sensor(settings)],
         schedules=schedules(settings),

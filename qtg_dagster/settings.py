@@ -10,8 +10,9 @@ from typing import Self
 from pydantic import AliasChoices, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from qtg_dagster.domain.errors import ConfigurationError
+from qtg_dagster.domain.errors import ConfigurationError, InvalidInput
 from qtg_dagster.domain.receivers import ReceiverPolicy
+from qtg_dagster.domain.retention import windows
 from qtg_dagster.inventory import Inventory
 
 
@@ -89,6 +90,10 @@ class Settings(BaseSettings):
     )
     template_proposal_expiration_interval_seconds: float = Field(default=30, ge=1, le=3600)
     retention_interval_seconds: int = Field(default=86400, ge=60, le=86400)
+    retention_days: int = Field(default=30, ge=1, le=36500, description="how long what has settled is kept")
+    retention_windows: str = Field(default="", description="exceptions, like `cycles=7,movements=keep`")
+    retention_budget_seconds: float = Field(default=1800, ge=1, le=3000, description="after which a pass ends")
+    retention_load: float = Field(default=0.2, gt=0, le=1, description="share of its time in which a pass deletes")
 
     # Delivery: callbacks, audit entries, notifications
     callback_dispatch_interval_seconds: float = Field(default=3, ge=0.1, le=3600)
@@ -123,6 +128,14 @@ class Settings(BaseSettings):
                     f"MG_{name.upper()}: {seconds} makes an uneven rhythm; "
                     "below 60 it must divide 60, above it must be whole minutes that divide a day"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _windows_are_known(self) -> Self:
+        try:
+            windows(self.retention_days, self.retention_windows)
+        except InvalidInput as wrong:
+            raise ValueError(f"MG_RETENTION_WINDOWS: {wrong.problem}. {wrong.fix}") from None
         return self
 
     @model_validator(mode="after")

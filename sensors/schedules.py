@@ -1,4 +1,4 @@
-"""Schedules: health of executors, balances, and nonces to give back."""
+"""Schedules: health of executors, balances, deletion, and nonces to give back."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ import dagster as dg
 from assets.balances import balance_snapshots
 from assets.executors import executor_health
 from assets.keys import WINDOW_TAG
+from assets.retention import retain_job
 from qtg_dagster.jobs.upkeep import reap_evm_nonces
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
@@ -14,14 +15,14 @@ from qtg_dagster.store.heartbeats import Heartbeats
 from qtg_dagster.upkeep.core_group import look_after_core
 from qtg_dagster.upkeep.cycles import backing_off, cron_of, cycle_key
 from qtg_dagster.upkeep.nonce_reaper import count_old_reservations
-from qtg_dagster.upkeep.workers import BALANCE_SNAPSHOT, EXECUTOR_HEALTH, NONCE_REAPER
+from qtg_dagster.upkeep.workers import BALANCE_SNAPSHOT, EXECUTOR_HEALTH, NONCE_REAPER, RETENTION
 from resources import DatabaseResource, SettingsResource
 from sensors.failures import failed_outside, mark_noticed
 from sensors.switches import worker_switch
 
 
 def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
-    """The three schedules, at the cadences of the settings."""
+    """All schedules, at the cadences of the settings."""
     health = _schedule(
         executor_health,
         EXECUTOR_HEALTH,
@@ -37,7 +38,14 @@ def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
         balances_switch.schedule_status,
         balances_switch.explain("Reads the balances of every venue and chain."),
     )
-    return [health, balances, _reaping(settings)]
+    deletion = _schedule(
+        retain_job,
+        RETENTION,
+        settings.retention_interval_seconds,
+        worker_switch(settings).schedule_status,
+        worker_switch(settings).explain("Deletes what has settled and is past its window."),
+    )
+    return [health, balances, deletion, _reaping(settings)]
 
 
 def request_of(scheduled: dg.ScheduleEvaluationContext) -> dg.RunRequest:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import psycopg
 
-from qtg_dagster.store.schema.core_group import CORE_APPEND_ONLY
-from qtg_dagster.store.schema.proposals import PROPOSALS_APPEND_ONLY
-from qtg_dagster.store.schema.triggers import APPEND_ONLY
-
 _TABLES = """
     SELECT tablename FROM pg_tables WHERE schemaname = 'qtg' AND tablename <> 'alembic_version' ORDER BY tablename
+"""
+#: Tables of evidence, by their guards.
+_GUARDED = """
+    SELECT c.relname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+    WHERE c.relnamespace = 'qtg'::regnamespace AND t.tgname = 'append_only_' || c.relname ORDER BY 1
 """
 #: Ids of runners go on: a session that is still ending may hold the lock of the last one.
 _COUNT_FROM_ONE = """
@@ -25,10 +26,11 @@ def wipe(url: str) -> None:
     """
     with psycopg.connect(url) as connection:
         tables = [row[0] for row in connection.execute(_TABLES)]
+        guarded = [row[0] for row in connection.execute(_GUARDED)]
         deletes = ", ".join(f"d{n} AS (DELETE FROM qtg.{table})" for n, table in enumerate(tables))  # noqa: S608
-        for table in (*APPEND_ONLY, *CORE_APPEND_ONLY, *PROPOSALS_APPEND_ONLY, "ledger_lines"):
+        for table in guarded:
             connection.execute(f"ALTER TABLE qtg.{table} DISABLE TRIGGER append_only_{table}")
         connection.execute(f"WITH {deletes} SELECT 1")  # type: ignore[call-overload]
-        for table in (*APPEND_ONLY, *CORE_APPEND_ONLY, *PROPOSALS_APPEND_ONLY, "ledger_lines"):
+        for table in guarded:
             connection.execute(f"ALTER TABLE qtg.{table} ENABLE TRIGGER append_only_{table}")
         connection.execute(_COUNT_FROM_ONE)

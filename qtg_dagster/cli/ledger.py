@@ -27,8 +27,9 @@ def show(request_id: str) -> None:
         from qtg_dagster.store.views import read_movement
 
         async with engine.database.transaction() as transaction:
-            await read_movement(transaction, engine.settings.network_class, request_id)
             lines = await read_lines(transaction, engine.settings.network_class, request_id)
+            if not lines:  # they outlive the movement's own rows
+                await read_movement(transaction, engine.settings.network_class, request_id)
         for line in lines:
             what = f"{line.node_key} attempt {line.attempt_no} {line.entry_kind}"
             click.echo(

@@ -62,6 +62,18 @@ class InsertedRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class StandingRequest:
+    """The movement that an idempotency key belongs to; its rows may be gone and only its tombstone stand."""
+
+    request_id: str
+    body_hash: str
+    template_version: int
+    compiled_plan_hash: str
+    approval_digest: str
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class LockedRequest:
     """A movement under its row lock; nobody else moves it until the transaction ends."""
 

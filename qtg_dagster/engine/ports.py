@@ -24,6 +24,7 @@ from qtg_dagster.domain.requests import (
     InsertedRequest,
     LockedRequest,
     NewRequest,
+    StandingRequest,
     StoredPlan,
 )
 from qtg_dagster.domain.states import NodeState, RequestState
@@ -141,8 +142,8 @@ class Requests(Protocol):
         """The given version of a template, or its newest; raises `InvalidInput`."""
         ...
 
-    async def find_by_key(self, network_class: str, key: str) -> tuple[str, str] | None:
-        """(request id, body hash) of the movement that stands under an idempotency key."""
+    async def find_by_key(self, network_class: str, key: str) -> StandingRequest | None:
+        """The movement that an idempotency key belongs to, for good: its rows may be deleted, the key is not free."""
         ...
 
     async def insert_request(self, new: NewRequest) -> InsertedRequest | None:

@@ -95,19 +95,17 @@ async def _standing(engine: Engine, tx: Decisions, order: MovementOrder) -> Move
     found = await tx.find_by_key(engine.settings.network_class, order.idempotency_key)
     if found is None:
         return None
-    request_id, body_hash = found
-    if body_hash != order.body_hash():
+    if found.body_hash != order.body_hash():
         raise Conflict(
-            f"idempotency_key {order.idempotency_key!r} belongs to movement {request_id} with another content"
+            f"idempotency_key {order.idempotency_key!r} belongs to movement {found.request_id} with another content"
         )
-    request = await tx.read_request(request_id, engine.settings.network_class)
     return MovementReceipt(
-        request_id=request.request_id,
+        request_id=found.request_id,
         created=False,
-        template_version=request.stored.version,
-        compiled_plan_hash=request.compiled_plan_hash,
-        approval_digest=request.approval_digest,
-        expires_at=request.expires_at,
+        template_version=found.template_version,
+        compiled_plan_hash=found.compiled_plan_hash,
+        approval_digest=found.approval_digest,
+        expires_at=found.expires_at,
     )
 
 

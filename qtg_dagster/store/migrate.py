@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from qtg_dagster.store.roles import GRANT_ROLES
 from qtg_dagster.store.schema import SCHEMA
+from qtg_dagster.store.schema.retention_functions import FUNCTIONS
 from qtg_dagster.store.urls import sqlalchemy_url
 
 DAGSTER_SCHEMA = "dagster"
@@ -63,7 +64,12 @@ def grant_roles(url: str) -> None:
 
 
 def _grant(connection: Connection) -> None:
-    """Rights belong to the release, not to one migration: they are declared once, and declared again by each run."""
+    """Rights belong to the release, not to one migration: they are declared once, and declared again by each run.
+
+    So do the functions that delete: what counts as settled follows the tables that there are.
+    """
+    for function in FUNCTIONS:
+        connection.exec_driver_sql(function.replace("%", "%%"))
     connection.exec_driver_sql(GRANT_ROLES.replace("%", "%%"))
     connection.execute(text(f"SELECT {SCHEMA}.grant_roles()"))
 

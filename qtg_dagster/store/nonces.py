@@ -26,34 +26,39 @@ _OWN = text("""
     RETURNING v.nonce
 """)
 
+# Where the rows of used nonces were deleted, what they proved stays: a node of the chain that lags does not count.
+_COUNT = """greatest(CAST(:chain_nonce AS bigint), (
+        SELECT f.nonce + 1 FROM qtg.evm_nonce_floors f WHERE f.chain = :chain AND f.sender = :sender))"""
+
 # The lowest nonce at or above the chain's count that no live reservation holds: a released gap is filled first,
-# because the chain executes nothing above a gap.
-_RESERVE = text("""
+# because the chain executes nothing above a gap. One statement, one snapshot: a nonce that is being deleted meanwhile
+# is seen in its row or below the floor.
+_RESERVE = text(f"""
     INSERT INTO qtg.evm_nonce_reservation
         (chain, sender, nonce, request_node_id, attempt_no, reservation_state)
     SELECT :chain, :sender, min(candidate.nonce), CAST(:request_node_id AS uuid), :attempt_no, 'RESERVED'
     FROM (
-        SELECT CAST(:chain_nonce AS bigint) AS nonce
+        SELECT {_COUNT} AS nonce
         UNION ALL
         SELECT nonce + 1 FROM qtg.evm_nonce_reservation
-        WHERE chain = :chain AND sender = :sender AND reservation_state <> 'RELEASED' AND nonce >= :chain_nonce
+        WHERE chain = :chain AND sender = :sender AND reservation_state <> 'RELEASED' AND nonce >= {_COUNT}
     ) AS candidate
     WHERE NOT EXISTS (
         SELECT 1 FROM qtg.evm_nonce_reservation taken
         WHERE taken.chain = :chain AND taken.sender = :sender AND taken.nonce = candidate.nonce
           AND taken.reservation_state <> 'RELEASED')
     RETURNING nonce
-""")
+""")  # noqa: S608 - our own constant
 
 # A nonce that is held and will never be used by its holder: the chain executes nothing above it until somebody else
 # uses it. (A nonce that was signed is not handed on, since its signer will sign no other effect under it.) One whose
 # holder a breaker holds back is no better: what is sent above it would go out when the breaker is closed.
-_HOLE = text("""
+_HOLE = text(f"""
     SELECT v.nonce, v.request_node_id::text AS node_id, n.node_state
     FROM qtg.evm_nonce_reservation v
     JOIN qtg.movement_request_nodes n ON n.id = v.request_node_id
     LEFT JOIN qtg.movement_node_attempts a ON a.request_node_id = v.request_node_id AND a.attempt_no = v.attempt_no
-    WHERE v.chain = :chain AND v.sender = :sender AND v.reservation_state <> 'RELEASED' AND v.nonce >= :chain_nonce
+    WHERE v.chain = :chain AND v.sender = :sender AND v.reservation_state <> 'RELEASED' AND v.nonce >= {_COUNT}
       AND (n.node_state IN ('FAILED', 'CANCELLED', 'SKIPPED') OR a.outcome = 'REJECTED'
            OR n.node_state = 'READY' AND EXISTS (
                 SELECT 1 FROM qtg.breakers b JOIN qtg.movement_requests r ON r.network_class = b.network_class
@@ -62,7 +67,7 @@ _HOLE = text("""
                                   WHERE s.breaker_id = b.id AND s.request_node_id = n.id)))
     ORDER BY v.nonce
     LIMIT 1
-""")
+""")  # noqa: S608 - our own constant
 
 _UNUSED = """
         FROM qtg.evm_nonce_reservation v

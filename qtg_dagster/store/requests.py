@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 from qtg_dagster.domain.errors import Conflict, NotFound
 from qtg_dagster.domain.journal import CallbackEvent
 from qtg_dagster.domain.redaction import redact
-from qtg_dagster.domain.requests import UNSEEN, InsertedRequest, LockedRequest, NewRequest
+from qtg_dagster.domain.requests import UNSEEN, InsertedRequest, LockedRequest, NewRequest, StandingRequest
 from qtg_dagster.domain.states import (
     FINAL_REQUEST_STATES,
     RequestState,
@@ -23,6 +23,16 @@ from qtg_dagster.store.sessions import last_row
 from qtg_dagster.store.statements import as_json, native, statement
 
 _SERIALIZATION_FAILURE = "40001"
+# One statement, one snapshot: whatever is being deleted meanwhile, a key is found in one place of the two.
+_BY_KEY = text("""
+    SELECT r.id::text AS request_id, r.body_hash, v.version AS template_version, r.compiled_plan_hash,
+           r.approval_digest, r.expires_at
+    FROM qtg.movement_requests r JOIN qtg.movement_plan_versions v ON v.id = r.plan_version_id
+    WHERE r.network_class = :network_class AND r.idempotency_key = :key
+    UNION ALL
+    SELECT request_id::text, body_hash, template_version, compiled_plan_hash, approval_digest, expires_at
+    FROM qtg.movement_tombstones WHERE network_class = :network_class AND idempotency_key = :key
+""")
 _SET_STATE = text("""
     UPDATE qtg.movement_requests
     SET request_state = :state,
@@ -36,14 +46,10 @@ _SET_STATE = text("""
 class Requests(InTransaction):
     """Movements: stored, locked, and moved as a whole."""
 
-    async def find_by_key(self, network_class: str, key: str) -> tuple[str, str] | None:
-        """(request id, body hash) of the movement that stands under an idempotency key."""
-        standing = text(
-            "SELECT id::text AS id, body_hash FROM qtg.movement_requests "
-            "WHERE network_class = :network_class AND idempotency_key = :key"
-        )
-        row = (await self._tx.execute(standing, {"network_class": network_class, "key": key})).one_or_none()
-        return None if row is None else (row.id, row.body_hash)
+    async def find_by_key(self, network_class: str, key: str) -> StandingRequest | None:
+        """The movement that an idempotency key belongs to; its rows may be gone, its tombstone is not."""
+        row = (await self._tx.execute(_BY_KEY, {"network_class": network_class, "key": key})).mappings().one_or_none()
+        return None if row is None else StandingRequest(**row)
 
     async def insert_request(self, new: NewRequest) -> InsertedRequest | None:
         """Store a movement, its BLOCKED nodes and who asked for it; None when its idempotency key is taken.

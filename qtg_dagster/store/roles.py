@@ -6,6 +6,8 @@ The migrator owns the schema and is the role that `qtg migrate` connects as. Eve
 
 from __future__ import annotations
 
+from qtg_dagster.domain.retention import OURS
+
 SCHEMA = "qtg"
 
 APP = "qtg_app"
@@ -47,7 +49,10 @@ _DELIVERED = (
     "runner_id, claim_epoch, claimed_at"
 )
 
-#: Role -> privilege -> tables of the schema; `*` is every table and view.
+#: Functions that run as the schema's owner: nobody calls one but whom it is granted to.
+OWNERS_FUNCTIONS = tuple(kind.function for kind in OURS)
+
+#: Role -> privilege -> tables of the schema; `*` is every table and view. With EXECUTE, functions.
 GRANTS: dict[str, dict[str, tuple[str, ...]]] = {
     APP: {
         "SELECT": ("*",),
@@ -82,22 +87,26 @@ GRANTS: dict[str, dict[str, tuple[str, ...]]] = {
         "UPDATE (promoted_at)": ("audit_outbox",),
     },
     READONLY: {"SELECT": ("*",)},
-    RETENTION: {},
+    RETENTION: {"EXECUTE": OWNERS_FUNCTIONS},
 }
 _WITH_SEQUENCES = (APP, SIGNER, SENDER)
+
+
+def _named(things: tuple[str, ...]) -> str:
+    return ", ".join(f"{SCHEMA}.{thing}" for thing in things)
 
 
 def _rights(role: str, rights: dict[str, tuple[str, ...]]) -> str:
     lines = [
         f"IF to_regrole('{role}') IS NOT NULL THEN",
         f"    REVOKE ALL ON ALL TABLES IN SCHEMA {SCHEMA} FROM {role};",
+        f"    REVOKE ALL ON FUNCTION {_named(OWNERS_FUNCTIONS)} FROM {role};",
         f"    GRANT USAGE ON SCHEMA {SCHEMA} TO {role};",
     ]
-    for privilege, tables in rights.items():
-        named = ", ".join(f"{SCHEMA}.{table}" for table in tables)
-        lines.append(
-            f"    GRANT {privilege} ON {f'ALL TABLES IN SCHEMA {SCHEMA}' if tables == ('*',) else named} TO {role};"
-        )
+    for privilege, things in rights.items():
+        on = f"ALL TABLES IN SCHEMA {SCHEMA}" if things == ("*",) else _named(things)
+        on = f"FUNCTION {on}" if privilege == "EXECUTE" else on
+        lines.append(f"    GRANT {privilege} ON {on} TO {role};")
     if role in _WITH_SEQUENCES:
         lines.append(f"    GRANT USAGE ON ALL SEQUENCES IN SCHEMA {SCHEMA} TO {role};")
     lines += [f"    granted := granted || '{role}'::text;", "END IF;"]
@@ -110,6 +119,7 @@ DECLARE
     granted text[] := '{{}}';
     thing text;
 BEGIN
+    REVOKE ALL ON FUNCTION {_named(OWNERS_FUNCTIONS)} FROM PUBLIC;
     {_BODY}
     IF to_regrole('{DAGSTER}') IS NOT NULL AND to_regnamespace('dagster') IS NOT NULL THEN
         GRANT USAGE, CREATE ON SCHEMA dagster TO {DAGSTER};
@@ -143,7 +153,7 @@ $roles$"""
 
 def markdown() -> str:
     """The grants as a table, for the documentation."""
-    lines = ["| role | right | tables |", "| --- | --- | --- |"]
+    lines = ["| role | right | tables, functions |", "| --- | --- | --- |"]
     for role, rights in GRANTS.items():
         for privilege, tables in rights.items():
             named = "all, and views" if tables == ("*",) else ", ".join(f"`{table}`" for table in sorted(tables))

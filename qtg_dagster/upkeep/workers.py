@@ -19,6 +19,7 @@ from qtg_dagster.upkeep.core_group import look_after_core
 EXECUTOR_HEALTH = "executor_health"
 NONCE_REAPER = "evm_nonce_reaper"
 BALANCE_SNAPSHOT = "balance_snapshot"
+RETENTION = "retention"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ def worker_specs(settings: Settings) -> list[WorkerSpec]:
             on and settings.balance_snapshot_enabled,
             max(60, settings.balance_snapshot_interval_seconds),
         ),
+        WorkerSpec(RETENTION, on, settings.retention_interval_seconds),
     ]
     return [*drains, *scheduled]
 

@@ -14,10 +14,12 @@ from qtg_dagster.inventory import AccountEntry, AssetEntry, Inventory
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.postgres import PostgresStore
-from qtg_dagster.store.roles import APP
+from qtg_dagster.store.retention import Deletions, open_deletions
+from qtg_dagster.store.roles import APP, RETENTION
 from tests.conftest import as_role
 from tests.engine.desk import Desk
 from tests.engine.provider import ScriptedExecutor, ScriptedProvider, ScriptedSigner
+from tests.engine.retained import Keeper
 from tests.recycling import wipe
 
 
@@ -87,3 +89,11 @@ async def desk(
     async with engine.store.runner(RunnerIdentity("dispatch", engine.settings.network_class)) as runner:
         yield Desk(engine, runner, provider, signer, owner)
     await owner.close()
+
+
+@pytest.fixture
+async def keeper(desk: Desk, database_url: str) -> AsyncIterator[Keeper]:
+    """Deletion as its role does it."""
+    database = open_deletions(as_role(database_url, RETENTION))
+    yield Keeper(desk, Deletions(database))
+    await database.close()

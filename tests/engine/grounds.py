@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, LiteralString, Protocol
 
 import psycopg
 from psycopg.rows import dict_row
@@ -63,6 +63,10 @@ class Ground(Protocol):
 
     def request_state(self, request_id: str) -> str: ...
 
+    def forget(self, request_id: str) -> None:
+        """Delete the rows of a movement that is over, as retention does."""
+        ...
+
     def nodes(self, request_id: str) -> list[Row]:
         """What `model.check_nodes` and `model.check_journal` judge."""
         ...
@@ -104,6 +108,9 @@ class MemoryGround:
 
     def request_state(self, request_id: str) -> str:
         return str(self.store.requests[request_id].request_state)
+
+    def forget(self, request_id: str) -> None:
+        self.store.forget(request_id)
 
     def nodes(self, request_id: str) -> list[Row]:
         attempts = self.store.attempts.items()
@@ -197,6 +204,16 @@ _HELD = """
 """
 
 
+_NOBODY = "00000000-0000-0000-0000-000000000000"
+_SETTLE: tuple[LiteralString, ...] = (
+    "UPDATE qtg.movement_callback_outbox SET status = 'delivered', delivered_at = now()",
+    "UPDATE qtg.audit_outbox SET promoted_at = now()",
+)
+_AGE: LiteralString = (
+    "UPDATE qtg.movement_requests SET finished_at = now() - interval '31 days' WHERE finished_at IS NOT NULL"
+)
+
+
 class PostgresGround:
     """A migrated, empty database."""
 
@@ -232,6 +249,13 @@ class PostgresGround:
     def request_state(self, request_id: str) -> str:
         [row] = self._rows("SELECT request_state FROM qtg.movement_requests WHERE id = %s", request_id)
         return str(row["request_state"])
+
+    def forget(self, request_id: str) -> None:
+        for statement in (*_SETTLE, _AGE):
+            self._admin.execute(statement)
+        [row] = self._rows("SELECT * FROM qtg.retain_movements('30 days', '-infinity', %s, 100)", _NOBODY)
+        assert row["deleted"], row
+        assert not self._rows("SELECT 1 FROM qtg.movement_requests WHERE id = %s", request_id)
 
     def nodes(self, request_id: str) -> list[Row]:
         rows = self._rows(_NODES, request_id)

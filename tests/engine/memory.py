@@ -21,7 +21,7 @@ from qtg_dagster.domain.journal import StepKind
 from qtg_dagster.domain.plans import NodeKind
 from qtg_dagster.domain.progress import Advance
 from qtg_dagster.domain.redaction import redact
-from qtg_dagster.domain.requests import StoredPlan
+from qtg_dagster.domain.requests import StandingRequest, StoredPlan
 from qtg_dagster.domain.states import (
     DISPATCHABLE_REQUEST_STATES,
     EVIDENCED_NODE_STATES,
@@ -33,7 +33,7 @@ from qtg_dagster.domain.states import (
 from qtg_dagster.domain.velocity import VelocityLimit
 from qtg_dagster.domain.work import Claim, Intent, Move, RecoveryArm, Sibling, Work, consequences
 from qtg_dagster.domain.workers import Backlog, Claimant, RunnerIdentity
-from tests.engine.memory_decisions import MemoryDecisions, all_or_nothing
+from tests.engine.memory_decisions import MemoryDecisions, all_or_nothing, standing_of
 from tests.engine.memory_pending import MemoryPending
 from tests.engine.memory_rows import Attempt, Deed, Node, Request, Step, TestClock, observed_since
 
@@ -125,12 +125,20 @@ class MemoryStore(MemoryPending):
         self.journal: list[Step] = []
         self.plans: dict[str, list[StoredPlan]] = {}
         self.deeds: list[Deed] = []
+        self.tombstones: dict[tuple[str, str], StandingRequest] = {}
         self.alive: dict[int, MemoryRunner] = {}
         self.lines: dict[tuple[str, str, int], deque[MemoryRunner]] = {}
         self.runner_ids = itertools.count(1)
         self.beats: list[tuple[str, str, float, int, BaseException | None]] = []
         self._listeners: set[MemoryWakeups] = set()
         self._ids = itertools.count(1)
+
+    def forget(self, request_id: str) -> None:
+        """Delete a movement's rows; what its key belongs to stays known."""
+        gone = self.requests.pop(request_id)
+        if gone.idempotency_key is not None:
+            self.tombstones[gone.network_class, gone.idempotency_key] = standing_of(gone)
+        self.nodes = {key: node for key, node in self.nodes.items() if node.request_id != request_id}
 
     # -- who works, and what wakes them
 

@@ -21,6 +21,7 @@ from qtg_dagster.domain.requests import (
     LockedRequest,
     NewRequest,
     NodeMove,
+    StandingRequest,
     StoredPlan,
 )
 from qtg_dagster.domain.states import NodeState, RequestState, check_request_move
@@ -50,6 +51,18 @@ def all_or_nothing(store: MemoryStore) -> Iterator[None]:
         raise
 
 
+def standing_of(request: Request) -> StandingRequest:
+    """What a key's holder is told of it."""
+    return StandingRequest(
+        request.request_id,
+        request.body_hash,
+        request.stored.version,
+        request.compiled_plan_hash,
+        request.approval_digest,
+        request.expires_at,
+    )
+
+
 class MemoryDecisions:
     """What `engine.ports.Decisions` asks for, over a store in memory. Nobody else works while one of its calls does."""
 
@@ -75,11 +88,11 @@ class MemoryDecisions:
             raise InvalidInput("template_key", f"there is no template {template_key!r}", "Publish it.")
         return stored
 
-    async def find_by_key(self, network_class: str, key: str) -> tuple[str, str] | None:
+    async def find_by_key(self, network_class: str, key: str) -> StandingRequest | None:
         for request in self._store.requests.values():
             if (request.network_class, request.idempotency_key) == (network_class, key):
-                return request.request_id, request.body_hash
-        return None
+                return standing_of(request)
+        return self._store.tombstones.get((network_class, key))
 
     async def insert_request(self, new: NewRequest) -> InsertedRequest | None:
         if new.idempotency_key and await self.find_by_key(new.network_class, new.idempotency_key):

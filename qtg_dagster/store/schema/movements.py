@@ -53,7 +53,7 @@ movement_requests = Table(
     Index("uq_movement_requests_idempotency_key", "network_class", "idempotency_key", unique=True),
     Index("ix_movement_requests_open", "created_at", postgresql_where=text("finished_at IS NULL")),
     Index("ix_movement_requests_expiring", "expires_at", postgresql_where=text("request_state = 'PENDING_APPROVAL'")),
-    Index("ix_movement_requests_finished", "finished_at", postgresql_where=text("finished_at IS NOT NULL")),
+    Index("ix_movement_requests_finished", "finished_at", "id", postgresql_where=text("finished_at IS NOT NULL")),
     postgresql_with={"fillfactor": 70},
 )
 
