@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from qtg_dagster.callbacks.courier import CallbackCourier
 from qtg_dagster.callbacks.resolving import SystemResolver
 from qtg_dagster.domain.balances import BalanceFetcher
+from qtg_dagster.domain.nonce_chain import NonceChain
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.executors.registry import ExecutorRegistry, SignerRegistry
 from qtg_dagster.executors.signers.building import build_signer
@@ -36,6 +37,7 @@ class Platform:
     engine: Engine
     balance_fetchers: tuple[BalanceFetcher, ...]
     nonces: NonceLedger
+    nonce_chain: NonceChain
 
     @property
     def database(self) -> Database:
@@ -88,7 +90,9 @@ async def open_platform(
                 stack.push_async_callback(signer.close)
                 signers.register(key, signer)
         engine = Engine(PostgresStore(database), settings, inventory, executors, signers, resolver=SystemResolver())
-        yield Platform(settings, engine, (*exchanges.balance_fetchers, *chains.balance_fetchers), nonces)
+        yield Platform(
+            settings, engine, (*exchanges.balance_fetchers, *chains.balance_fetchers), nonces, chains.nonce_chain
+        )
 
 
 def build_couriers(database: Database, settings: Settings) -> list[Courier]:

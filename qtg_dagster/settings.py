@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cached_property, lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
@@ -161,6 +162,13 @@ class Settings(BaseSettings):
     def inventory(self) -> Inventory:
         """The inventory file's content; empty when no file is set."""
         return Inventory.load(self.inventory_file) if self.inventory_file else Inventory()
+
+    @property
+    def evm_missing(self) -> str:
+        """Why nothing can be done on an EVM chain; empty when something can."""
+        if find_spec("web3") is None:
+            return "web3 is not installed"
+        return "" if self.inventory.chains else "the inventory (MG_INVENTORY_FILE) names no chain with endpoints"
 
 
 def load_settings() -> Settings:

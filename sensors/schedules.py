@@ -14,11 +14,11 @@ from qtg_dagster.store.database import Database
 from qtg_dagster.store.heartbeats import Heartbeats
 from qtg_dagster.upkeep.core_group import look_after_core
 from qtg_dagster.upkeep.cycles import backing_off, cron_of, cycle_key
-from qtg_dagster.upkeep.nonce_reaper import count_old_reservations
+from qtg_dagster.upkeep.nonce_reaper import count_due_nonces
 from qtg_dagster.upkeep.workers import BALANCE_SNAPSHOT, EXECUTOR_HEALTH, NONCE_REAPER, RETENTION
 from resources import DatabaseResource, SettingsResource
 from sensors.failures import failed_outside, mark_noticed
-from sensors.switches import worker_switch
+from sensors.switches import evm_switch, worker_switch
 
 
 def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
@@ -87,7 +87,7 @@ def _schedule(
 
 
 def _reaping(settings: Settings) -> dg.ScheduleDefinition:
-    switch = worker_switch(settings, "evm_nonce_reaper_enabled")
+    switch = evm_switch(settings, "evm_nonce_reaper_enabled")
 
     @dg.schedule(
         name=reap_evm_nonces.name,
@@ -95,7 +95,9 @@ def _reaping(settings: Settings) -> dg.ScheduleDefinition:
         cron_schedule=cron_of(settings.evm_nonce_reaper_interval_seconds),
         execution_timezone="UTC",
         default_status=switch.schedule_status,
-        description=switch.explain("Gives back nonces that were reserved for something that was never sent."),
+        description=switch.explain(
+            "Gives back nonces that were never signed, and looks after those that nobody will use."
+        ),
     )
     def when_there_are_old_ones(
         context: dg.ScheduleEvaluationContext, settings: SettingsResource, database: DatabaseResource
@@ -109,10 +111,10 @@ def _reaping(settings: Settings) -> dg.ScheduleDefinition:
             group = await look_after_core(opened, now, noticed_by="schedule reap_evm_nonces", failed_runs=died)
             if not group.runs:
                 return group.explain()
-            old = await count_old_reservations(opened, age)
-            if not old:  # that was the pass: nothing to do is a sign of life too
+            old, open_ones = await count_due_nonces(opened, now)
+            if not old and not open_ones:  # that was the pass: nothing to do is a sign of life too
                 await Heartbeats(opened).beat(now.network_class, NONCE_REAPER, duration_ms=0, items=0)
-                return f"no reservation is older than {age} s"
+                return f"no reservation is older than {age} s, and no signed nonce waits for a look"
             return await backing_off(opened, now.network_class, NONCE_REAPER)
 
         skipped = database.read(look)

@@ -36,3 +36,11 @@ def worker_switch(settings: Settings, flag: str | None = None) -> Switch:
     if flag is not None and not getattr(settings, flag):
         return Switch(False, f"MG_{flag.upper()} is false; set it to true to start")
     return Switch(True)
+
+
+def evm_switch(settings: Settings, flag: str) -> Switch:
+    """The switch of a worker that needs a chain: without a client or endpoints it has nobody to ask."""
+    switch = worker_switch(settings, flag)
+    if switch.on and settings.evm_missing:
+        return Switch(False, settings.evm_missing)
+    return switch

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from qtg_dagster.domain.errors import QtgError
 from qtg_dagster.domain.nonces import ChainView, UsedBy
 
 #: The one thing a signer signs beside what it has signed under a nonce; see `executors/signers/filling.py`.
@@ -59,7 +60,7 @@ class Use:
     evidence: dict[str, Any] = field(default_factory=dict)
 
 
-class LookFailed(Exception):
+class LookFailed(QtgError):
     """A chain could not be asked: nothing follows from that. Raised by `NonceChain` and by nobody else."""
 
 

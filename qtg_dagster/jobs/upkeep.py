@@ -6,14 +6,14 @@ from assets.windows import serve
 from qtg_dagster.jobs.refusals import shown_in_the_ui
 from qtg_dagster.upkeep.core_group import look_after_core
 from qtg_dagster.upkeep.cycles import PassResult
-from qtg_dagster.upkeep.nonce_reaper import reap_stale_nonces
+from qtg_dagster.upkeep.nonce_reaper import ReapedNonces, look_after_nonces
 from qtg_dagster.upkeep.workers import NONCE_REAPER
 from resources import PlatformResource
 
 
-@dg.op(out=dg.Out(dg.Nothing), description="Give back nonces that were reserved for something that was never sent.")
+@dg.op(out=dg.Out(dg.Nothing), description="Give back nonces that were never signed; look after those nobody will use.")
 async def release_stale_nonces(context: dg.OpExecutionContext, platform: PlatformResource) -> None:
-    released: list[int] = []
+    passes: list[ReapedNonces] = []
     with shown_in_the_ui():
         async with platform.open() as parts:
             group = await look_after_core(parts.database, parts.settings, noticed_by=NONCE_REAPER)
@@ -22,11 +22,20 @@ async def release_stale_nonces(context: dg.OpExecutionContext, platform: Platfor
                 return
 
             async def reap() -> PassResult:
-                released.append(await reap_stale_nonces(parts.engine))
-                return PassResult(released[-1])
+                passes.append(await look_after_nonces(parts.engine, parts.nonce_chain))
+                return PassResult(passes[-1].items, passes[-1].notes())
 
             await serve(context, parts.engine, NONCE_REAPER, parts.settings.evm_nonce_reaper_interval_seconds, reap)
-    context.add_output_metadata({"released": sum(released)})
+    told: dict[str, int | str] = {
+        "released": sum(each.released for each in passes),
+        "settled": sum(each.settled for each in passes),
+        "filled": sum(each.filled for each in passes),
+    }
+    if passes and passes[-1].dead:
+        told["dead: see qtg nonce list"] = ", ".join(passes[-1].dead)
+    if passes and passes[-1].problems:
+        told["problems"] = "; ".join(passes[-1].problems)
+    context.add_output_metadata(told)
 
 
 @dg.job(executor_def=dg.in_process_executor, description=release_stale_nonces.description)

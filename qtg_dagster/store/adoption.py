@@ -40,9 +40,9 @@ _HELD_BY = text("""
 _NONCE_IN_THE_WAY = text("""
     SELECT v.nonce
     FROM qtg.evm_nonce_reservation v
-    WHERE v.request_node_id = CAST(:node_id AS uuid) AND v.reservation_state <> 'RELEASED'
+    WHERE v.request_node_id = CAST(:node_id AS uuid) AND v.reservation_state NOT IN ('RELEASED', 'CLOSED')
       AND (CAST(:nonce AS bigint) IS NULL OR v.nonce > CAST(:nonce AS bigint))
-      AND (v.reservation_state = 'BOUND' OR EXISTS (
+      AND (v.reservation_state IN ('BOUND', 'FILLING') OR EXISTS (
             SELECT 1 FROM qtg.signer_journal j
             WHERE j.chain = v.chain AND j.sender = v.sender AND j.nonce = v.nonce))
     LIMIT 1

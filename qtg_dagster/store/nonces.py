@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from sqlalchemy import text
+from typing import Any
+
+from sqlalchemy import Row, text
 
 from qtg_dagster.domain.errors import Conflict
 from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.database import Database
 
-_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:chain || ':' || :sender, 515447))")
+#: Who reserves a nonce of a sender, or fills one, does so alone.
+LOCK_SENDER = text("SELECT pg_advisory_xact_lock(hashtextextended(:chain || ':' || :sender, 515447))")
 
 # What this node already holds: for this very attempt, or for an earlier one that provably never left. A nonce that
 # was signed stays with its node, since its signer will sign no other effect under it.
@@ -17,7 +20,7 @@ _OWN = text("""
     SET attempt_no = :attempt_no,
         reservation_state = CASE WHEN v.attempt_no = :attempt_no THEN v.reservation_state ELSE 'RESERVED' END,
         payload_hash = CASE WHEN v.attempt_no = :attempt_no THEN v.payload_hash END
-    WHERE v.request_node_id = CAST(:request_node_id AS uuid) AND v.reservation_state <> 'RELEASED'
+    WHERE v.request_node_id = CAST(:request_node_id AS uuid) AND v.reservation_state IN ('RESERVED', 'BOUND')
       AND v.nonce >= :chain_nonce
       AND (v.attempt_no = :attempt_no OR NOT EXISTS (
             SELECT 1 FROM qtg.movement_node_attempts a
@@ -50,22 +53,55 @@ _RESERVE = text(f"""
     RETURNING nonce
 """)  # noqa: S608 - our own constant
 
+# What keeps the node itself from a nonce: one signed for it earlier may still be used, or was by its very transaction,
+# so that doing it under another nonce might pay twice.
+_OWN_OPEN = text("""
+    SELECT v.nonce, v.reservation_state, v.used_by, v.used_tx,
+           EXISTS (SELECT 1 FROM qtg.evm_nonce_fillers f
+                   WHERE f.chain = v.chain AND f.sender = v.sender AND f.nonce = v.nonce
+                     AND f.filler_state IN ('ORDERED', 'PREPARED', 'SENT')) AS filling
+    FROM qtg.evm_nonce_reservation v
+    WHERE v.request_node_id = CAST(:request_node_id AS uuid) AND v.chain = :chain AND v.sender = :sender
+      AND (v.reservation_state = 'FILLING' OR v.used_by = 'original'
+           OR EXISTS (SELECT 1 FROM qtg.evm_nonce_fillers f
+                      WHERE f.chain = v.chain AND f.sender = v.sender AND f.nonce = v.nonce
+                        AND f.filler_state IN ('ORDERED', 'PREPARED', 'SENT'))
+           OR v.reservation_state = 'RESERVED' AND v.attempt_no = :attempt_no AND v.nonce < :chain_nonce)
+    ORDER BY v.used_by IS NULL, v.nonce
+    LIMIT 1
+""")
+
 # A nonce that is held and will never be used by its holder: the chain executes nothing above it until somebody else
 # uses it. (A nonce that was signed is not handed on, since its signer will sign no other effect under it.) One whose
 # holder a breaker holds back is no better: what is sent above it would go out when the breaker is closed.
 _HOLE = text(f"""
-    SELECT v.nonce, v.request_node_id::text AS node_id, n.node_state
+    SELECT v.nonce, v.request_node_id::text AS node_id, n.node_state, v.reservation_state = 'FILLING' AS filling
     FROM qtg.evm_nonce_reservation v
     JOIN qtg.movement_request_nodes n ON n.id = v.request_node_id
     LEFT JOIN qtg.movement_node_attempts a ON a.request_node_id = v.request_node_id AND a.attempt_no = v.attempt_no
     WHERE v.chain = :chain AND v.sender = :sender AND v.reservation_state <> 'RELEASED' AND v.nonce >= {_COUNT}
-      AND (n.node_state IN ('FAILED', 'CANCELLED', 'SKIPPED') OR a.outcome = 'REJECTED'
+      AND (v.reservation_state = 'FILLING' OR n.node_state IN ('FAILED', 'CANCELLED', 'SKIPPED')
+           OR a.outcome = 'REJECTED'
            OR n.node_state = 'READY' AND EXISTS (
                 SELECT 1 FROM qtg.breakers b JOIN qtg.movement_requests r ON r.network_class = b.network_class
                 WHERE r.id = n.request_id AND b.closed_at IS NULL AND b.scope = ANY (n.scopes)
                   AND NOT EXISTS (SELECT 1 FROM qtg.breaker_starts s
                                   WHERE s.breaker_id = b.id AND s.request_node_id = n.id)))
     ORDER BY v.nonce
+    LIMIT 1
+""")  # noqa: S608 - our own constant
+# Signed after it had been given back, by a worker that slept: its signer will sign nothing else under it.
+_SIGNED_HOLE = text(f"""
+    SELECT j.nonce, j.request_node_id::text AS node_id
+    FROM qtg.signer_journal j
+    WHERE j.chain = :chain AND j.sender = :sender AND j.nonce >= {_COUNT} AND j.purpose = 'effect'
+      AND (j.request_node_id <> CAST(:request_node_id AS uuid) OR EXISTS (
+            SELECT 1 FROM qtg.evm_nonce_fillers f
+            WHERE f.chain = j.chain AND f.sender = j.sender AND f.nonce = j.nonce))
+      AND NOT EXISTS (SELECT 1 FROM qtg.evm_nonce_reservation v
+                      WHERE v.chain = j.chain AND v.sender = j.sender AND v.nonce = j.nonce
+                        AND v.reservation_state <> 'RELEASED')
+    ORDER BY j.nonce
     LIMIT 1
 """)  # noqa: S608 - our own constant
 
@@ -114,25 +150,26 @@ class NonceLedger:
 
         `chain_nonce` is the sender's count in the latest block: nothing below it is ever given out. Raises `Conflict`
         while a lower nonce is held by a node that will not use it: what is sent above such a hole waits for ever, or
-        goes out when nobody expects it any more.
+        goes out when nobody expects it any more. And while a nonce signed for this node earlier is being filled, or
+        once its very transaction was mined: under another nonce it would be done twice.
         """
         who = {"chain": chain, "sender": sender.lower()}
         async with self._database.transaction() as transaction:
-            await transaction.execute(_LOCK, who)
+            await transaction.execute(LOCK_SENDER, who)
             attempt = {"request_node_id": request_node_id, "attempt_no": attempt_no, "chain_nonce": chain_nonce}
+            own = (await transaction.execute(_OWN_OPEN, {**who, **attempt})).one_or_none()
+            if own is not None:
+                raise Conflict(_own_problem(own, **who))
             nonce = (await transaction.execute(_OWN, attempt)).scalar_one_or_none()
             if nonce is None:
                 hole = (await transaction.execute(_HOLE, {**who, "chain_nonce": chain_nonce})).one_or_none()
-                if hole is not None and hole.node_state == "READY":
-                    raise Conflict(
-                        f"nonce {hole.nonce} of {sender} on {chain} is held by node {hole.node_id}, which a breaker "
-                        "holds back; never signed, it is released by itself, otherwise when that node has started"
-                    )
                 if hole is not None:
+                    raise Conflict(_hole_problem(hole, **who))
+                signed = (await transaction.execute(_SIGNED_HOLE, {**who, **attempt})).one_or_none()
+                if signed is not None:
                     raise Conflict(
-                        f"nonce {hole.nonce} of {sender} on {chain} is held by node {hole.node_id}, which is "
-                        f"{hole.node_state} and will not use it. Never signed, it is released by itself; otherwise "
-                        "send 0 to yourself under that nonce with the key's own wallet, and everything goes on"
+                        f"nonce {signed.nonce} of {sender} on {chain} was signed for node {signed.node_id}, which "
+                        f"holds it no more; {_fill_command(nonce=signed.nonce, **who)}, and everything goes on"
                     )
                 nonce = (await transaction.execute(_RESERVE, {**who, **attempt})).scalar_one()
             fault_point(FaultPoint.NONCE_RESERVE)
@@ -155,3 +192,29 @@ class NonceLedger:
         """How many reservations `reap` would release now."""
         async with self._database.transaction() as transaction:
             return int((await transaction.execute(_COUNT_UNUSED, {"max_age": max_age_seconds})).scalar_one())
+
+
+def _fill_command(*, chain: str, sender: str, nonce: int) -> str:
+    return f"`qtg nonce fill {chain} {sender} {nonce}` uses it up"
+
+
+def _hole_problem(hole: Row[Any], *, chain: str, sender: str) -> str:
+    where = f"nonce {hole.nonce} of {sender} on {chain} is held by node {hole.node_id}, which"
+    if hole.filling:
+        return f"{where} is {hole.node_state}, and is being filled; `qtg nonce list` tells how far that is"
+    if hole.node_state == "READY":
+        until = "never signed, it is released by itself, otherwise when that node has started"
+        return f"{where} a breaker holds back; {until}"
+    return (
+        f"{where} is {hole.node_state} and will not use it. Never signed, it is released by itself; otherwise "
+        f"{_fill_command(chain=chain, sender=sender, nonce=hole.nonce)}, and everything goes on"
+    )
+
+
+def _own_problem(own: Row[Any], *, chain: str, sender: str) -> str:
+    where = f"nonce {own.nonce} of {sender} on {chain}, signed for this very node,"
+    if own.used_by == "original":
+        return f"{where} was used by {own.used_tx}: it is done; attach that with `qtg movement adopt`"
+    if own.filling or own.reservation_state == "FILLING":
+        return f"{where} is being filled; it is done again under another nonce once a final block has that"
+    return f"{where} is used on the chain, by whom is not settled; `qtg nonce list` tells"

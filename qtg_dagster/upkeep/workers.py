@@ -80,7 +80,7 @@ def worker_specs(settings: Settings) -> list[WorkerSpec]:
         WorkerSpec(EXECUTOR_HEALTH, on, max(60, settings.executor_health_interval_seconds)),
         WorkerSpec(
             NONCE_REAPER,
-            on and settings.evm_nonce_reaper_enabled,
+            on and settings.evm_nonce_reaper_enabled and not settings.evm_missing,
             max(60, settings.evm_nonce_reaper_interval_seconds),
             core=True,
         ),

@@ -32,7 +32,7 @@ _NO_NONCE = "has no nonces"
 _ONLY_DESK = "an executor's work; see the other lanes"
 _DESK_POINTS = frozenset({P.APPROVE, P.EXPIRE, P.CYCLE_INSERT})
 _LATER_POINTS = frozenset({P.CALLBACK_CLAIM, P.CALLBACK_SENT_UNSAVED, P.AUDIT_PROMOTE})
-#: Killed at each of them in tests/sandbox/test_nonce_crashes.py.
+#: Killed at each of them in tests/nonces/test_nonce_crashes.py.
 _FILLING = "a person's action on a nonce that no lane's worker will use"
 _FILLING_POINTS = frozenset({P.NONCE_FILL_ORDERED, P.NONCE_FILL_PREPARED, P.NONCE_FILL_SENT})
 _NONCE_POINTS = frozenset({P.NONCE_RESERVE, P.NONCE_RELEASE})

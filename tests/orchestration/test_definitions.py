@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -132,6 +133,20 @@ def test_a_flag_of_its_own_stops_one_schedule_alone() -> None:
     assert set(running) >= {"balance_snapshots", "executor_health", "retain"}
     assert set(running.values()) == {"RUNNING"}
     assert "MG_EVM_NONCE_REAPER_ENABLED" in (found.get_schedule_def("reap_evm_nonces").description or "")
+
+
+def test_without_a_chain_the_reaper_of_nonces_stands_stopped_with_the_reason(tmp_path: Path) -> None:
+    reaper = repository().get_schedule_def("reap_evm_nonces")
+    assert reaper.default_status.value == "STOPPED"
+    assert "names no chain" in (reaper.description or "")
+    inventory = tmp_path / "inventory.yaml"
+    inventory.write_text(
+        "assets: {ETH: {symbol: ETH, decimals: 18}}\n"
+        "chains: {'eip155:1': {name: one, native_asset: ETH, rpc_urls: ['http://127.0.0.1:1']}}\n"
+    )
+    reaper = repository(inventory_file=inventory).get_schedule_def("reap_evm_nonces")
+    assert reaper.default_status.value == "RUNNING"
+    assert "STOPPED" not in (reaper.description or "")
 
 
 def test_intervals_come_from_the_settings() -> None:

@@ -172,12 +172,12 @@ def test_a_run_of_the_reaper_that_failed_in_its_pass_is_no_death_of_a_core_worke
     rows: Rows,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def broken(engine: Engine) -> int:
+    async def broken(engine: Engine, chain: object) -> int:
         raise OSError("no route")
 
     given = {"settings": resources.settings, "database": resources.database}
     schedule = defs.resolve_schedule_def("reap_evm_nonces")
-    monkeypatch.setattr("qtg_dagster.jobs.upkeep.reap_stale_nonces", broken)
+    monkeypatch.setattr("qtg_dagster.jobs.upkeep.look_after_nonces", broken)
     assert not launch("reap_evm_nonces").success
     with dg.build_schedule_context(instance, scheduled_execution_time=MINUTE, resources=given) as context:
         schedule.evaluate_tick(context)

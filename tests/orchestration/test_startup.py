@@ -15,7 +15,6 @@ def test_every_worker_and_executor_has_its_row_before_anything_runs(ask: Ask, ro
     ask(lambda platform: seed(platform.engine))
     workers = rows("SELECT worker FROM qtg.worker_heartbeats WHERE last_attempt_at IS NULL ORDER BY worker")
     assert [row["worker"] for row in workers] == [
-        "evm_nonce_reaper",
         "executor_health",
         "node_dispatcher",
         "node_observer",

@@ -41,8 +41,7 @@ class ReadTransaction:
 
     def effect_hash(self, sender: str) -> str:
         """Identity of what it does, whatever it pays for gas."""
-        effect = [self.chain, sender, str(self.nonce), self.to, str(self.value), self.data]
-        return digest("qtg.signer.effect.v1", effect)
+        return effect_hash(self.chain, sender, self.nonce, to=self.to, value=self.value, data=self.data)
 
     def to_sign(self) -> dict[str, Any]:
         """The transaction as eth-account wants it; the chain id is always in the signature."""
@@ -59,6 +58,11 @@ class ReadTransaction:
             "maxFeePerGas": self.max_fee_per_gas,
             "maxPriorityFeePerGas": self.max_priority_fee_per_gas,
         }
+
+
+def effect_hash(chain: str, sender: str, nonce: int, *, to: str, value: int, data: str) -> str:
+    """What journals keep of a transaction; of a mined one it tells whether it was signed here."""
+    return digest("qtg.signer.effect.v1", [chain, sender, str(nonce), to, str(value), data])
 
 
 def read_payload(payload: str) -> ReadTransaction:

@@ -8,6 +8,7 @@ from qtg_dagster.executors.registry import ExecutorRegistry
 from qtg_dagster.inventory import Inventory
 from qtg_dagster.lanes.evm.balances import ChainBalances
 from qtg_dagster.lanes.evm.finality_observe import FinalityObserve
+from qtg_dagster.lanes.evm.nonce_chain import EvmNonces
 from qtg_dagster.lanes.evm.nonces import NonceLedger
 from qtg_dagster.lanes.evm.receive_observe import ReceiveObserve
 from qtg_dagster.lanes.evm.rpc import HEALTH_SECONDS, Chains
@@ -22,6 +23,7 @@ class EvmLane:
 
     chains: Chains
     balance_fetchers: tuple[ChainBalances, ...]
+    nonce_chain: EvmNonces
 
     async def close(self) -> None:
         """Close the running event loop's connections."""
@@ -43,4 +45,8 @@ def register(
     executors.register("exec.evm.transfer", Transfer(chains, nonces))
     executors.register("exec.evm.receive_observe", ReceiveObserve(chains))
     executors.register("exec.evm.finality_observe", FinalityObserve(chains))
-    return EvmLane(chains=chains, balance_fetchers=tuple(ChainBalances(chains, key) for key in inventory.chains))
+    return EvmLane(
+        chains=chains,
+        balance_fetchers=tuple(ChainBalances(chains, key) for key in inventory.chains),
+        nonce_chain=EvmNonces(chains),
+    )

@@ -68,6 +68,23 @@ evm_nonce_reservation = Table(
         postgresql_where=text("reservation_state <> 'RELEASED'"),
     ),
     Index("ix_evm_nonce_reservation_reserved", "reserved_at", postgresql_where=text("reservation_state = 'RESERVED'")),
+    # Small, whatever was used in the past: what is not settled, and what was given back.
+    Index(
+        "ix_evm_nonce_reservation_open",
+        "chain",
+        "sender",
+        "nonce",
+        postgresql_where=text(
+            "reservation_state IN ('RESERVED', 'FILLING') OR (used_by = 'original' AND acknowledged_by IS NULL)"
+        ),
+    ),
+    Index(
+        "ix_evm_nonce_reservation_released",
+        "chain",
+        "sender",
+        "nonce",
+        postgresql_where=text("reservation_state = 'RELEASED'"),
+    ),
 )
 
 #: What was signed to use up a nonce; nothing refers to the node by a key, so that it outlives what retention deletes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, UniqueConstraint
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, UniqueConstraint, text
 from sqlalchemy.dialects.postgresql import UUID
 
 from qtg_dagster.domain.journal import AttemptOutcome, StepKind
@@ -29,6 +29,13 @@ movement_node_attempts = Table(
     UniqueConstraint("idempotency_key"),
     not_empty("idempotency_key"),
     one_of("outcome", AttemptOutcome),
+    # What was signed and never used its nonce is among these.
+    Index(
+        "ix_movement_node_attempts_never_left",
+        "request_node_id",
+        "attempt_no",
+        postgresql_where=text("outcome IN ('NOT_SENT', 'REJECTED')"),
+    ),
 )
 
 movement_node_steps = Table(

@@ -14,6 +14,7 @@ STATES = "reservation_state IN ('BOUND', 'CLOSED', 'FILLING', 'RELEASED', 'RESER
 USED_BY = "used_by IN ('another', 'filler', 'original')"
 STANDINGS = "standing IN ('DEAD', 'FREE', 'HELD', 'UNCERTAIN', 'USED')"
 CLOSED = "reservation_state <> 'CLOSED' OR (used_by IS NOT NULL AND evidence_step_id IS NOT NULL)"
+OPEN = "reservation_state IN ('RESERVED', 'FILLING') OR (used_by = 'original' AND acknowledged_by IS NULL)"
 WRITTEN_AHEAD = (
     "filler_state NOT IN ('PREPARED', 'SENT', 'MINED') OR (raw_transaction IS NOT NULL AND tx_hash IS NOT NULL)"
 )
@@ -28,6 +29,22 @@ def upgrade() -> None:
         ('reservation_state', STATES), ('used_by', USED_BY), ('standing', STANDINGS), ('closed_has_evidence', CLOSED)
     ):
         op.create_check_constraint(op.f(f'ck_evm_nonce_reservation_{name}'), RESERVATION, condition, schema='qtg')
+
+    for name, condition in (('open', OPEN), ('released', "reservation_state = 'RELEASED'")):
+        op.create_index(
+            f'ix_evm_nonce_reservation_{name}',
+            RESERVATION,
+            ['chain', 'sender', 'nonce'],
+            schema='qtg',
+            postgresql_where=sa.text(condition),
+        )
+    op.create_index(
+        'ix_movement_node_attempts_never_left',
+        'movement_node_attempts',
+        ['request_node_id', 'attempt_no'],
+        schema='qtg',
+        postgresql_where=sa.text("outcome IN ('NOT_SENT', 'REJECTED')"),
+    )
 
     op.add_column(
         'signer_journal',
