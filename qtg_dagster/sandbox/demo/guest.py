@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from qtg_dagster.sandbox.demo.owner import Owner
 from qtg_dagster.sandbox.demo.run import Demo, DemoResult
 from qtg_dagster.sandbox.exchange.control import ExchangeControl
 from qtg_dagster.settings import Settings
@@ -59,8 +60,11 @@ class DemoGuest:
         settings: Settings = machine_settings()
         venue_url = settings.inventory.venue("venue_a").base_url or ""
         url, token = venue_url.removesuffix("/venue_a"), control_token(self._home)
+        callbacks = settings.inventory.callbacks
+        assert callbacks is not None  # noqa: S101 - the sandbox's inventory has a secret
+        owner = Owner(callbacks.secret.read("callbacks.secret").expose())
         async with open_platform(settings, pool_size=4) as platform, ExchangeControl(url, token) as control:
-            self._task = asyncio.create_task(Demo(platform, control, self._console).run())
+            self._task = asyncio.create_task(Demo(platform, control, self._console, owner).run())
             self.result = await self._task
         self._say(self.result)
 

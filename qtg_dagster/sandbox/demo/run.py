@@ -15,6 +15,7 @@ from qtg_dagster.domain.errors import Conflict, QtgError
 from qtg_dagster.domain.states import NodeState, RequestState
 from qtg_dagster.engine.orders import MovementOrder
 from qtg_dagster.engine.requests import approve_movement, complete_manual_node, create_movement
+from qtg_dagster.sandbox.demo.owner import Owner
 from qtg_dagster.sandbox.demo.scenario import APPROVER, MANUAL_NODE, OPERATOR, REQUESTER, SAMPLES, Sample
 from qtg_dagster.sandbox.demo.sheet import Holdings, Line, compare, fees_paid, read_holdings
 from qtg_dagster.sandbox.demo.show import movements_table, sheet_table
@@ -43,30 +44,40 @@ class DemoResult:
     lines: tuple[Line, ...]
     unknown_was_seen: bool
     withdrawals_executed: int
+    owner_knows: bool
 
     @property
     def passed(self) -> bool:
-        """All movements completed, balances agree, UNKNOWN was seen, and the exchange paid each withdrawal once."""
+        """All movements completed, their owner was told so in order, balances agree, UNKNOWN was seen, and the exchange
+        paid each withdrawal once.
+        """
         asked = sum(1 for sample in SAMPLES if sample.template_key.startswith("cex_"))
         return (
             all(movement.request_state is RequestState.COMPLETED for movement in self.movements)
             and all(line.agrees for line in self.lines)
             and self.unknown_was_seen
             and self.withdrawals_executed == asked
+            and self.owner_knows
         )
 
 
 class Demo:
     """One run of the demo on a running sandbox."""
 
-    def __init__(self, platform: Platform, control: ExchangeControl, console: Console) -> None:
+    def __init__(self, platform: Platform, control: ExchangeControl, console: Console, owner: Owner) -> None:
         self._platform = platform
         self._control = control
         self._console = console
+        self._owner = owner
+        self._callback_url = ""
         self._samples: dict[str, Sample] = {}
 
     async def run(self) -> DemoResult:
         """Raises `DemoFailed` when the movements do not end in time."""
+        async with self._owner.listening() as self._callback_url:
+            return await self._run()
+
+    async def _run(self) -> DemoResult:
         inventory = self._platform.settings.inventory
         await self._let_earlier_movements_end()
         before = await read_holdings(self._platform.balance_fetchers, inventory)
@@ -83,11 +94,17 @@ class Demo:
         if not self._console.is_terminal:
             self._console.print(movements_table(self._samples, movements))
         self._console.print(sheet_table(lines, fees_paid(movements, inventory)))
+        owner_knows = await self._owner_knows()
+        self._console.print(
+            f"Callbacks: {self._owner.events} events told to the movements' owner, "
+            f"{'each signature verified, all in order' if owner_knows else '[bold red]not all, or not in order[/]'}"
+        )
         return DemoResult(
             movements=tuple(movements),
             lines=lines,
             unknown_was_seen=await self._unknown_was_seen(),
             withdrawals_executed=len(await self._control.withdrawals("venue_a")) - withdrawals_before,
+            owner_knows=owner_knows,
         )
 
     async def _let_earlier_movements_end(self) -> None:
@@ -135,6 +152,7 @@ class Demo:
             parameters={"amount": sample.amount},
             requested_by=REQUESTER,
             reason=f"demo: {sample.title}",
+            callback_url=self._callback_url,
         )
         receipt = await create_movement(self._platform.engine, order)
         self._samples[receipt.request_id] = sample
@@ -210,6 +228,15 @@ class Demo:
             if all(line.agrees for line in lines) or time.monotonic() > deadline:
                 return lines
             await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _owner_knows(self) -> bool:
+        """Whether the owner comes to know of each movement's end, by nothing but callbacks."""
+        deadline = time.monotonic() + 60
+        while any(self._owner.last_state(each) != RequestState.COMPLETED for each in self._samples):
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(_LOOK_SECONDS)
+        return self._owner.in_order() and self._owner.rejected == 0
 
     async def _unknown_was_seen(self) -> bool:
         for request_id, sample in self._samples.items():
