@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
@@ -158,9 +158,9 @@ class Settings(BaseSettings):
             names = "MG_CALLBACK_ALLOWED_HOSTS, MG_CALLBACK_ALLOWED_NETWORKS or MG_CALLBACK_PORTS"
             raise ValueError(f"{names}: {error}") from None
 
-    @cached_property
+    @property
     def inventory(self) -> Inventory:
-        """The inventory file's content; empty when no file is set."""
+        """The inventory file's content as it is now; empty when no file is set."""
         return Inventory.load(self.inventory_file) if self.inventory_file else Inventory()
 
     @property

@@ -9,6 +9,7 @@ import pytest
 
 from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.inventory import Inventory
+from qtg_dagster.settings import load_settings
 
 HUSH = "hush-hush-4711"
 
@@ -32,3 +33,18 @@ def test_a_wrong_inventory_is_named_without_what_stands_in_it(text: str, named: 
     with pytest.raises(ConfigurationError, match=named) as refusal:
         Inventory.load(file)
     assert HUSH not in "".join(traceback.format_exception(refusal.value))
+
+
+def test_an_inventory_that_is_changed_is_read_anew_and_else_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "inventory.yaml"
+    file.write_text("assets: {}")
+    monkeypatch.setenv("MG_INVENTORY_FILE", str(file))
+    settings = load_settings()
+    assert load_settings() is settings
+    assert settings.inventory is settings.inventory
+    file.write_text("assets: {USDC: {symbol: USDC, decimals: 6}}")
+    assert sorted(settings.inventory.assets) == ["USDC"]
+    monkeypatch.setenv("MG_NETWORK_CLASS", "testnet")
+    assert load_settings().network_class == "testnet"
