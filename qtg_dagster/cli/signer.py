@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,6 +67,7 @@ def sign_policy(file: Path, key_file: Path, signature: Path | None) -> None:
     """Check the policy in FILE, sign it, and show the public key that the inventory must name."""
     from qtg_dagster.domain.errors import ConfigurationError
     from qtg_dagster.executors.signers import policy_file
+    from qtg_dagster.signatures import public_key_of
 
     key = _private_key(key_file)
     try:
@@ -78,7 +78,7 @@ def sign_policy(file: Path, key_file: Path, signature: Path | None) -> None:
     target = signature or policy_file.signature_path(file)
     target.write_text(made + "\n")
     _show(policy_file.parse_policy(content))
-    click.echo(f"signed: {target}\npublic_key: {policy_file.public_key_of(key)}")
+    click.echo(f"signed: {target}\npublic_key: {public_key_of(key)}")
 
 
 @signer.command("verify-policy")
@@ -89,11 +89,12 @@ def verify_policy(file: Path | None, public_key: str | None, signature: Path | N
     """Check FILE against its signature; without FILE, every policy file that the inventory names."""
     from qtg_dagster.domain.errors import ConfigurationError
     from qtg_dagster.executors.signers import policy_file
+    from qtg_dagster.signatures import PUBLIC_KEY
 
     if file is None:
         _verify_inventory()
         return
-    if re.fullmatch(r"[0-9a-f]{64}", public_key or "") is None:
+    if PUBLIC_KEY.fullmatch(public_key or "") is None:
         raise click.BadParameter("give 64 hex digits", param_hint="--public-key")
     try:
         signatures = policy_file.read_bounded(signature or policy_file.signature_path(file))
@@ -138,17 +139,12 @@ def _line(key: str, policy: SignerPolicy) -> str:
 
 
 def _private_key(file: Path) -> Ed25519PrivateKey:
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    from qtg_dagster.domain.errors import ConfigurationError
+    from qtg_dagster.signatures import read_private_key
 
     pem = file.read_bytes()
     password = click.prompt("passphrase", hide_input=True).encode() if b"ENCRYPTED" in pem else None
     try:
-        key = load_pem_private_key(pem, password)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        # The library's reason may hold parts of what it was given.
-        raise click.ClickException(f"{file}: not a private key in PEM that this passphrase opens") from None
-    if not isinstance(key, Ed25519PrivateKey):
-        raise click.ClickException(f"{file}: not an ed25519 key; make one with openssl genpkey -algorithm ed25519")
-    return key
+        return read_private_key(pem, str(file), password)
+    except ConfigurationError as error:
+        raise click.ClickException(str(error)) from None

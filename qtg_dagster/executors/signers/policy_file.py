@@ -12,13 +12,12 @@ from qtg_dagster.domain.chains import evm_address
 from qtg_dagster.domain.errors import ConfigurationError, InvalidInput
 from qtg_dagster.domain.plans import Frozen
 from qtg_dagster.inventory import SignerKey, SignerPolicy
+from qtg_dagster.signatures import SIGNATURE, is_signed, sign
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 FORMAT = "qtg.signer-policy.v1"
-#: Signed in front of the file's bytes, so that no other signature by the key passes for one of a policy.
-_PURPOSE = FORMAT.encode() + b"\n"
 _MOST_BYTES = 1_048_576
 _MOST_SIGNATURES = 16
 _PLAIN = re.compile(r"(0|[1-9][0-9]*)(\.[0-9]+)?")
@@ -63,12 +62,7 @@ def read_bounded(path: Path) -> bytes:
 def sign_policy(content: bytes, key: Ed25519PrivateKey) -> str:
     """The signature as 128 hex digits; raises `ConfigurationError` for a file that no signer could use."""
     parse_policy(content)
-    return key.sign(_PURPOSE + content).hex()
-
-
-def public_key_of(key: Ed25519PrivateKey) -> str:
-    """The public key as an inventory names it: 64 hex digits."""
-    return key.public_key().public_bytes_raw().hex()
+    return sign(FORMAT, content, key)
 
 
 def verify_policy(content: bytes, signatures: bytes, public_key: str) -> PolicyFile:
@@ -77,16 +71,9 @@ def verify_policy(content: bytes, signatures: bytes, public_key: str) -> PolicyF
     Several lines let a new signature stand beside the old one before the file itself is replaced. Raises
     `ConfigurationError`.
     """
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    signer = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
     for signature in _signatures(signatures):
-        try:
-            signer.verify(signature, _PURPOSE + content)
-        except InvalidSignature:
-            continue
-        return parse_policy(content)
+        if is_signed(FORMAT, content, signature, public_key):
+            return parse_policy(content)
     raise ConfigurationError(f"no signature by {public_key} fits this content: it was changed, or signed by another")
 
 
@@ -111,7 +98,7 @@ def parse_policy(content: bytes) -> PolicyFile:
 
 def _signatures(text: bytes) -> list[bytes]:
     lines = text.decode("ascii", "replace").split()
-    if not lines or len(lines) > _MOST_SIGNATURES or not all(re.fullmatch(r"[0-9a-f]{128}", line) for line in lines):
+    if not lines or len(lines) > _MOST_SIGNATURES or not all(SIGNATURE.fullmatch(line) for line in lines):
         raise ConfigurationError(f"the signature file: not 1 to {_MOST_SIGNATURES} lines of 128 hex digits")
     return [bytes.fromhex(line) for line in lines]
 

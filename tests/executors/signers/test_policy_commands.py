@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from qtg_dagster import cli
-from qtg_dagster.executors.signers.policy_file import public_key_of
+from qtg_dagster.signatures import public_key_of
 from tests.executors.signers.conftest import POLICY, SIGNER
 
 KEY = Ed25519PrivateKey.from_private_bytes(b"\x07" * 32)

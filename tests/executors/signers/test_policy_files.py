@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from qtg_dagster.domain.errors import ConfigurationError, SigningRefused
 from qtg_dagster.executors.signers.building import build_signer
-from qtg_dagster.executors.signers.policy_file import parse_policy, public_key_of, sign_policy, verify_policy
+from qtg_dagster.executors.signers.policy_file import parse_policy, sign_policy, verify_policy
 from qtg_dagster.inventory import Inventory
+from qtg_dagster.signatures import public_key_of
 from tests.executors.signers.conftest import POLICY, SIGNER
 
 KEY = Ed25519PrivateKey.from_private_bytes(b"\x07" * 32)
