@@ -27,7 +27,7 @@ def seed() -> None:
             await seed_rows(platform.engine)
             if is_sandbox(settings.inventory):
                 for plan in sample_plans(settings.inventory):
-                    await install_template(platform.engine, plan)
+                    await install_template(platform.engine, plan, actor="qtg seed")
             return await check_templates(platform.engine)
 
     problems = asyncio.run(work())

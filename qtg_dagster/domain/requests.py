@@ -31,6 +31,14 @@ class StoredPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Publisher:
+    """Who publishes a template version, for the audit."""
+
+    actor: str
+    network_class: str
+
+
+@dataclass(frozen=True, slots=True)
 class NewRequest:
     """A validated movement, ready to be stored."""
 

@@ -24,6 +24,7 @@ from qtg_dagster.domain.requests import (
     InsertedRequest,
     LockedRequest,
     NewRequest,
+    Publisher,
     StandingRequest,
     StoredPlan,
 )
@@ -130,8 +131,11 @@ class Works(Protocol):
 class Requests(Protocol):
     """Movements, within one transaction."""
 
-    async def publish_plan(self, plan: Plan) -> StoredPlan:
-        """The plan as its template's newest version; the same plan again is the version that stands."""
+    async def publish_plan(self, plan: Plan, *, by: Publisher | None = None) -> StoredPlan:
+        """The plan as its template's newest version; the same plan again is the version that stands.
+
+        A new version is audited as published by somebody, unless the caller's own entry says who did it.
+        """
         ...
 
     async def find_plan(self, template_key: str, version: int | None = None) -> StoredPlan | None:

@@ -12,7 +12,15 @@ from qtg_dagster.domain.errors import Conflict, InvalidInput, PlanDrift
 from qtg_dagster.domain.journal import StepKind
 from qtg_dagster.domain.plans import Plan, movement_hashes
 from qtg_dagster.domain.progress import advance_after_completion
-from qtg_dagster.domain.requests import UNSEEN, Approval, Decision, LockedRequest, NodeMove, StoredPlan
+from qtg_dagster.domain.requests import (
+    UNSEEN,
+    Approval,
+    Decision,
+    LockedRequest,
+    NodeMove,
+    Publisher,
+    StoredPlan,
+)
 from qtg_dagster.domain.states import (
     REQUEST_MOVES,
     NodeState,
@@ -34,7 +42,9 @@ from qtg_dagster.store.database import Transaction
 log = structlog.get_logger("qtg.engine")
 
 
-async def publish_template(engine: Engine, plan: Plan, transaction: Transaction | None = None) -> StoredPlan:
+async def publish_template(
+    engine: Engine, plan: Plan, transaction: Transaction | None = None, *, actor: str = "unnamed"
+) -> StoredPlan:
     """Store a template version; raises `InvalidInput` when one of its actions has no registered executor.
 
     Where templates change by proposal alone, only what stands already passes; all else raises `Conflict`.
@@ -43,7 +53,7 @@ async def publish_template(engine: Engine, plan: Plan, transaction: Transaction 
     async with engine.store.deciding(transaction) as tx:
         if engine.settings.templates_by_proposal_only:
             await check_unchanged(tx, plan)
-        return await tx.publish_plan(plan)
+        return await tx.publish_plan(plan, by=Publisher(actor, engine.settings.network_class))
 
 
 async def create_movement(
@@ -164,9 +174,8 @@ def _approval(request: LockedRequest, actor: str, reason: str) -> tuple[Approval
         actor=actor,
         action="approve",
         details={
-            "approval_digest": request.approval_digest,
-            "compiled_plan_hash": request.compiled_plan_hash,
             "approvals": f"{len(approval.approved_by)} of {policy.required}",
+            **({"reason": reason} if reason else {}),
         },
         approval="approved",
         reason=reason,

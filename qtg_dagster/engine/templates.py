@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from qtg_dagster.domain.errors import Conflict, InvalidInput
 from qtg_dagster.domain.plans import Plan
-from qtg_dagster.domain.requests import StoredPlan
+from qtg_dagster.domain.requests import Publisher, StoredPlan
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.engine.ports import Decisions
 from qtg_dagster.store.database import Transaction
 
 
-async def install_template(engine: Engine, plan: Plan, transaction: Transaction | None = None) -> StoredPlan:
+async def install_template(
+    engine: Engine, plan: Plan, transaction: Transaction | None = None, *, actor: str = "unnamed"
+) -> StoredPlan:
     """Store a template version without asking anybody: for what has been approved, and for a sandbox's samples.
 
     Raises `InvalidInput` when one of its actions has no registered executor.
     """
     check_executors(engine, plan)
     async with engine.store.deciding(transaction) as tx:
-        return await tx.publish_plan(plan)
+        return await tx.publish_plan(plan, by=Publisher(actor, engine.settings.network_class))
 
 
 def check_executors(engine: Engine, plan: Plan) -> None:

@@ -34,6 +34,7 @@ class Templates(dg.Config):
     """Templates to publish."""
 
     document: str = Field(default="", description="one template as YAML or JSON; empty = the sandbox's samples")
+    published_by: str = Field(default="launchpad", min_length=1, description="who publishes; goes into the audit trail")
 
 
 @dg.op(name="create", out=dg.Out(dg.Nothing), description="Store a movement that waits for approval.")
@@ -63,7 +64,7 @@ async def publish(context: dg.OpExecutionContext, config: Templates, platform: P
     with shown_in_the_ui():
         async with platform.open() as parts:
             plans = read_plans(config.document, parts.engine.inventory)
-            stored = [await publish_template(parts.engine, plan) for plan in plans]
+            stored = [await publish_template(parts.engine, plan, actor=config.published_by) for plan in plans]
     context.add_output_metadata(
         {
             "templates": dg.MetadataValue.md(table(("template", "version", "title"), [_row(one) for one in stored])),

@@ -85,7 +85,7 @@ def decision_parameters(request: LockedRequest, decision: Decision) -> dict[str,
         "network_class": request.network_class,
         "actor": decision.actor,
         "action": decision.action,
-        "details": redact(dict(decision.details)),
+        "details": redact({**plan_decided_on(request), **decision.details}),
     }
     news = {"request_id": request.request_id, "request_state": state}
     told = {"event_type": CallbackEvent.REQUEST_STATE_CHANGED, "payload": news}
@@ -98,6 +98,11 @@ def decision_parameters(request: LockedRequest, decision: Decision) -> dict[str,
         "approval": as_json(approval) if decision.approval else None,
         "deed": as_json(deed),
     }
+
+
+def plan_decided_on(request: LockedRequest) -> dict[str, str]:
+    """What every entry about a movement says: which plan, under which limits."""
+    return {"compiled_plan_hash": request.compiled_plan_hash, "approval_digest": request.approval_digest}
 
 
 def _as_item(move: NodeMove) -> dict[str, Any]:

@@ -68,7 +68,8 @@ class Requests(InTransaction):
             }
             for node in new.stored.plan.nodes
         ]
-        details = redact({"compiled_plan_hash": new.compiled_plan_hash, "intent": dict(new.intent)})
+        hashes = {"compiled_plan_hash": new.compiled_plan_hash, "approval_digest": new.approval_digest}
+        details = redact({**hashes, "intent": dict(new.intent), **({"reason": new.reason} if new.reason else {})})
         bound = {
             "network_class": new.network_class,
             "plan_version_id": new.stored.plan_version_id,

@@ -6,7 +6,8 @@ from sqlalchemy import func, insert, select, text
 
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import Plan, graph_hash
-from qtg_dagster.domain.requests import StoredPlan
+from qtg_dagster.domain.requests import Publisher, StoredPlan
+from qtg_dagster.store.audit import audit
 from qtg_dagster.store.database import InTransaction
 from qtg_dagster.store.plan_documents import parse_plan, stored_plan
 from qtg_dagster.store.schema.plans import (
@@ -67,8 +68,11 @@ class PlanVersions(InTransaction):
         document = (await self._tx.execute(_ANY_VERSION, asked)).scalar_one_or_none()
         return None if document is None else parse_plan(document)
 
-    async def publish_plan(self, plan: Plan) -> StoredPlan:
-        """Store a plan as its template's newest version; the same plan again is the version that stands."""
+    async def publish_plan(self, plan: Plan, *, by: Publisher | None = None) -> StoredPlan:
+        """Store a plan as its template's newest version; the same plan again is the version that stands.
+
+        A new version is audited as published by somebody, unless the caller's own entry says who did it.
+        """
         await self.hold_template(plan.template_key)
         newest = await self.find_plan(plan.template_key)
         if newest is not None and newest.plan.whole_text == plan.whole_text:  # 1 and True are equal, and not the same
@@ -79,6 +83,16 @@ class PlanVersions(InTransaction):
         )
         version = ((await self._tx.execute(taken)).scalar_one() or 0) + 1
         await self._insert_version(template_id, version, plan)
+        if by is not None:
+            await audit(
+                self._tx,
+                network_class=by.network_class,
+                actor=by.actor,
+                action="publish_template",
+                subject_type="template",
+                subject_id=plan.template_key,
+                details={"version": version, "graph_hash": graph_hash(plan), "title": plan.title},
+            )
         return await self.require_plan(plan.template_key)
 
     async def _insert_version(self, template_id: int, version: int, plan: Plan) -> None:

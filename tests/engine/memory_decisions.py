@@ -21,6 +21,7 @@ from qtg_dagster.domain.requests import (
     LockedRequest,
     NewRequest,
     NodeMove,
+    Publisher,
     StandingRequest,
     StoredPlan,
 )
@@ -69,7 +70,7 @@ class MemoryDecisions:
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
 
-    async def publish_plan(self, plan: Plan) -> StoredPlan:
+    async def publish_plan(self, plan: Plan, *, by: Publisher | None = None) -> StoredPlan:  # noqa: ARG002
         versions = self._store.plans.setdefault(plan.template_key, [])
         if not versions or versions[-1].plan.whole_text != plan.whole_text:
             node_ids = {node.node_key: place for place, node in enumerate(plan.nodes)}

@@ -289,7 +289,9 @@ async def test_a_signer_that_refuses_is_obeyed(desk: Desk) -> None:
     await refused(desk, "SIGNING_REFUSED")
     [told] = await desk.rows("SELECT * FROM qtg.audit_outbox WHERE action = 'refuse'")
     assert (told["actor"], told["subject_id"]) == ("engine", desk.request_id)
+    [movement] = await desk.rows("SELECT compiled_plan_hash, approval_digest FROM qtg.movement_requests")
     assert told["details"] == {
+        **movement,
         "node_key": "first",
         "error_code": "SIGNING_REFUSED",
         "reason": "destination is not on the policy's list",

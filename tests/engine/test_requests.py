@@ -133,7 +133,7 @@ async def test_a_movement_is_stored_whole_and_waits(desk: Desk) -> None:
         "movement_node_steps": 0,
         "movement_approvals": 0,
         "movement_callback_outbox": 0,
-        "audit_outbox": 1,
+        "audit_outbox": 2,  # the template, and the movement
     }
     [row] = await desk.rows("SELECT *, expires_at - created_at AS ttl FROM qtg.movement_requests")
     assert row["request_state"] == "PENDING_APPROVAL"
@@ -203,7 +203,9 @@ async def test_an_approval_records_what_was_agreed_to(desk: Desk) -> None:
     assert [row["payload"] for row in await desk.callbacks()] == [
         {"request_id": request_id, "request_state": "APPROVED"}
     ]
-    audited = await desk.rows("SELECT actor, action FROM qtg.audit_outbox ORDER BY id")
+    audited = await desk.rows(
+        "SELECT actor, action FROM qtg.audit_outbox WHERE subject_id = :id ORDER BY id", id=request_id
+    )
     assert audited == [{"actor": "ada", "action": "create"}, {"actor": "grace", "action": "approve"}]
 
 

@@ -31,7 +31,8 @@ async def test_what_waited_for_a_skipped_step_goes_on(desk: Desk) -> None:
     await desk.observe()
     assert await desk.request_state() == "COMPLETED"
     [deed] = await desk.rows("SELECT actor, details FROM qtg.audit_outbox WHERE action = 'skip'")
-    assert deed == {"actor": "heidi", "details": {"node_key": "manual_check", "reason": "seen by phone"}}
+    assert deed["actor"] == "heidi"
+    assert deed["details"].items() >= {"node_key": "manual_check", "reason": "seen by phone"}.items()
     assert (await desk.steps("manual_check"))[-1]["actor"] == "heidi"
 
 
