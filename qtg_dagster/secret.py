@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Any, Self
 
-from pydantic import model_validator
+from pydantic import BeforeValidator, model_validator
+from pydantic_settings import NoDecode
 
 from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.domain.plans import Frozen
@@ -54,3 +55,16 @@ class SecretSource(Frozen):
         if not text:
             raise ConfigurationError(f"{what}: {place} is missing or empty")
         return Secret(text)
+
+
+def _named(place: Any) -> Any:
+    if not isinstance(place, str):
+        return place
+    kind, colon, name = place.partition(":")
+    if not colon or kind not in ("file", "env") or not name:
+        raise ValueError("say where the secret is: file:PATH or env:NAME")
+    return {kind: name}
+
+
+#: A source as one variable names it.
+PlaceOfSecret = Annotated[SecretSource, NoDecode, BeforeValidator(_named)]

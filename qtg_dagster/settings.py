@@ -15,6 +15,9 @@ from qtg_dagster.domain.errors import ConfigurationError, InvalidInput
 from qtg_dagster.domain.receivers import ReceiverPolicy
 from qtg_dagster.domain.retention import windows
 from qtg_dagster.inventory import Inventory
+from qtg_dagster.secret import PlaceOfSecret
+
+_SECRET_PLACES = frozenset({"audit_checkpoint_key"})
 
 
 class Settings(BaseSettings):
@@ -110,6 +113,16 @@ class Settings(BaseSettings):
     callback_ports: str = Field(default="443,8443", description="where receivers may listen, comma-separated")
     callback_ca_file: Path | None = Field(default=None, description="PEM of authorities trusted beside the usual ones")
     audit_promotion_interval_seconds: float = Field(default=1, ge=0.1, le=60)
+    audit_verification_interval_seconds: int = Field(default=3600, ge=60, le=86400, description="what is new, verified")
+    audit_full_verification_interval_seconds: int = Field(
+        default=86400, ge=3600, le=30 * 86400, description="the whole chain, verified from its first row"
+    )
+    audit_checkpoint_folder: Path | None = Field(
+        default=None, description="where signed heads of the audit chain go; away from whoever owns the database"
+    )
+    audit_checkpoint_key: PlaceOfSecret | None = Field(
+        default=None, description="ed25519 key that signs them, PEM: file:PATH or env:NAME"
+    )
     notify_enabled: bool = False
     notify_interval_seconds: float = Field(default=10, ge=1, le=3600)
 
@@ -122,6 +135,7 @@ class Settings(BaseSettings):
             "balance_snapshot_interval_seconds",
             "capital_transfer_followup_interval_seconds",
             "retention_interval_seconds",
+            "audit_verification_interval_seconds",
         ):
             seconds = getattr(self, name)
             if (seconds < 60 and 60 % seconds) or (seconds > 60 and (seconds % 60 or 86400 % seconds)):
@@ -193,4 +207,6 @@ def _problem(item: object) -> str:
     if not name:
         return str(item["msg"])
     variable = name if name == "DATABASE_URL" else f"MG_{name.upper()}"
+    if name in _SECRET_PLACES:  # where one belongs that names a secret, somebody may have written the secret itself
+        return f"{variable}: {item['msg']}"
     return f"{variable}: {item['msg']} (got {item['input']!r})"

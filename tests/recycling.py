@@ -30,7 +30,9 @@ def wipe(url: str) -> None:
         deletes = ", ".join(f"d{n} AS (DELETE FROM qtg.{table})" for n, table in enumerate(tables))  # noqa: S608
         for table in guarded:
             connection.execute(f"ALTER TABLE qtg.{table} DISABLE TRIGGER append_only_{table}")
+        connection.execute("ALTER TABLE qtg.audit_outbox DISABLE TRIGGER guard_audit_outbox")
         connection.execute(f"WITH {deletes} SELECT 1")  # type: ignore[call-overload]
         for table in guarded:
             connection.execute(f"ALTER TABLE qtg.{table} ENABLE TRIGGER append_only_{table}")
+        connection.execute("ALTER TABLE qtg.audit_outbox ENABLE TRIGGER guard_audit_outbox")
         connection.execute(_COUNT_FROM_ONE)

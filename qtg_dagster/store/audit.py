@@ -9,7 +9,7 @@ from sqlalchemy import insert
 
 from qtg_dagster.domain.redaction import redact
 from qtg_dagster.store.database import Transaction
-from qtg_dagster.store.schema.outboxes import audit_outbox
+from qtg_dagster.store.schema.audit import audit_outbox
 
 
 async def audit(

@@ -40,7 +40,14 @@ _SWITCHES = ("breakers", "breaker_starts", "velocity_limits", "velocity_spends")
 _ALIVE = ("runners", "worker_heartbeats")
 _PRESENCE = (*_ALIVE, "cycles", "executor_registry", "signer_registry")
 _TEMPLATES = ("movement_templates", "movement_plan_versions")
-_EVIDENCE = ("movement_node_steps", "movement_approvals", "ledger_lines", "audit_outbox", "core_deaths")
+_EVIDENCE = (
+    "movement_node_steps",
+    "movement_approvals",
+    "ledger_lines",
+    "audit_outbox",
+    "audit_verifications",
+    "core_deaths",
+)
 _WRITTEN_ONCE = ("movement_plan_nodes", "movement_plan_edges", "balance_snapshots", "core_group_events")
 
 #: What delivery writes of a callback; what it says and whom it is for is written once.
@@ -77,6 +84,7 @@ GRANTS: dict[str, dict[str, tuple[str, ...]]] = {
             "movement_callback_outbox",
             "audit_outbox",
             "audit_events",
+            "audit_verifications",
             "movement_requests",
             *_ALIVE,
             "live_runners",

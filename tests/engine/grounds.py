@@ -207,7 +207,7 @@ _HELD = """
 _NOBODY = "00000000-0000-0000-0000-000000000000"
 _SETTLE: tuple[LiteralString, ...] = (
     "UPDATE qtg.movement_callback_outbox SET status = 'delivered', delivered_at = now()",
-    "UPDATE qtg.audit_outbox SET promoted_at = now()",
+    "UPDATE qtg.audit_outbox SET promoted_at = now() WHERE promoted_at IS NULL",
 )
 _AGE: LiteralString = (
     "UPDATE qtg.movement_requests SET finished_at = now() - interval '31 days' WHERE finished_at IS NOT NULL"

@@ -17,9 +17,10 @@ _TERMS = {"asset": "USDC", "amount": "$param:amount", "chain": "eip155:1", "dest
 CALLED_BACK = {"callback_url": "https://example.com/told"}
 WINDOW = timedelta(days=30)
 DELIVER = "UPDATE qtg.movement_callback_outbox SET status = 'delivered', delivered_at = now()"
-ENTER = """INSERT INTO qtg.audit_events (outbox_id, network_class, actor, action, subject_type, subject_id, details)
-    SELECT id, network_class, actor, action, subject_type, subject_id, details FROM qtg.audit_outbox
-    WHERE promoted_at IS NULL"""
+ENTER = """INSERT INTO qtg.audit_events (outbox_id, network_class, sequence, actor, action, subject_type, subject_id,
+        details, previous_hash, row_hash)
+    SELECT id, network_class, id, actor, action, subject_type, subject_id, details, repeat('0', 64), repeat('a', 64)
+    FROM qtg.audit_outbox WHERE promoted_at IS NULL"""
 PROMOTE = "UPDATE qtg.audit_outbox SET promoted_at = now() WHERE promoted_at IS NULL"
 #: Every table that holds a row of a movement while it stands -> how to count the rows of one.
 TREE = {

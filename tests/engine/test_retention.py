@@ -139,6 +139,7 @@ HOLDS = {
     "an audit entry is not promoted": Hold(
         "UPDATE qtg.audit_outbox SET promoted_at = NULL WHERE action = 'approve'",
         "UPDATE qtg.audit_outbox SET promoted_at = now()",
+        "audit_outbox",
     ),
     "a node is not settled": Hold(
         "UPDATE qtg.movement_request_nodes SET node_state = 'UNKNOWN' WHERE node_key = 'last'",

@@ -46,8 +46,9 @@ def connection(database_url: str) -> Iterator[Connection]:
             "reason) SELECT id, 'approved', 'grace', 'h', 'd', '' FROM qtg.movement_requests"
         )
         connection.execute(
-            "INSERT INTO qtg.audit_events (outbox_id, network_class, actor, action, subject_type, subject_id) "
-            "VALUES (1, 'sandbox', 'ada', 'create', 'x', 'y')"
+            "INSERT INTO qtg.audit_events (outbox_id, network_class, sequence, actor, action, subject_type, "
+            "subject_id, previous_hash, row_hash) "
+            "VALUES (1, 'sandbox', 1, 'ada', 'create', 'x', 'y', repeat('0', 64), repeat('a', 64))"
         )
         connection.execute(
             "INSERT INTO qtg.signer_journal (chain, sender, nonce, request_node_id, role, effect_hash) "

@@ -48,7 +48,11 @@ class Case:
 _AUDIT = (
     "INSERT INTO qtg.audit_outbox (id, network_class, actor, action, subject_type, subject_id, promoted_at) VALUES "
 )
-_EVENT = "INSERT INTO qtg.audit_events (outbox_id, network_class, actor, action, subject_type, subject_id) VALUES "
+_EVENTS = (
+    "INSERT INTO qtg.audit_events (network_class, sequence, outbox_id, actor, action, subject_type, subject_id, "
+    "previous_hash, row_hash) SELECT 's', id, id, 'a', 'x', 't', '1', repeat('0', 64), repeat('a', 64) "
+    "FROM generate_series(1, 3) AS id"
+)
 _SNAPSHOT = (
     "INSERT INTO qtg.balance_snapshots (network_class, venue_key, account, wallet, asset, free, request_started_at, "
     "request_ended_at, complete, recorded_at) VALUES "
@@ -77,7 +81,7 @@ CASES = {
             _AUDIT + "(3, 's', 'a', 'x', 't', '1', NULL)",
             _AUDIT + "(4, 's', 'a', 'never entered', 't', '1', {old})",
         ),
-        before=_EVENT + "(1, 's', 'a', 'x', 't', '1'), (2, 's', 'a', 'x', 't', '1'), (3, 's', 'a', 'x', 't', '1')",
+        before=_EVENTS,
     ),
     Kind.BALANCE_SNAPSHOTS: Case(
         _SNAPSHOT + "('s', 'v', 'a', 'w', 'USDC', 1, {old}, {old}, true, {old})",
@@ -219,7 +223,7 @@ async def evidence(seed: Seed) -> None:
     for statement in (
         _CORE + "('s', 'restart', 'r', {old}), ('s', 'restart', 'r', {old})",
         _DEATH + "('s', 'w', 'runner 1', 'crashed', 1, NULL, 'n', 'd', {old})",
-        _EVENT + "(1, 's', 'a', 'x', 't', '1')",
+        _EVENTS,
     ):
         await seed.sql(statement.format(**_MOMENTS))
 

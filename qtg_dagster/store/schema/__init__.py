@@ -1,6 +1,7 @@
 """The tables, declared once; migrations are checked against them."""
 
 from qtg_dagster.store.schema import (
+    audit,
     balances,
     breakers,
     core_group,
@@ -23,6 +24,7 @@ from qtg_dagster.store.schema.base import SCHEMA, metadata
 
 __all__ = [
     "SCHEMA",
+    "audit",
     "balances",
     "breakers",
     "core_group",

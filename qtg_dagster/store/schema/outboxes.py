@@ -67,40 +67,6 @@ movement_callback_outbox = Table(
     Index("ix_movement_callback_outbox_claimed", "runner_id", postgresql_where=text("runner_id IS NOT NULL")),
 )
 
-audit_outbox = Table(
-    "audit_outbox",
-    metadata,
-    serial_key(),
-    words("network_class"),
-    words("actor"),
-    words("action"),
-    words("subject_type"),
-    words("subject_id"),
-    document("details"),
-    timestamp("occurred_at", now=True),
-    timestamp("promoted_at"),
-    Index("ix_audit_outbox_pending", "id", postgresql_where=text("promoted_at IS NULL")),
-)
-
-audit_events = Table(
-    "audit_events",
-    metadata,
-    serial_key(),
-    Column("outbox_id", BigInteger, nullable=False),
-    words("network_class"),
-    words("actor"),
-    words("action"),
-    words("subject_type"),
-    words("subject_id"),
-    document("details"),
-    timestamp("occurred_at", now=True),
-    timestamp("promoted_at", now=True),
-    words("previous_hash", nullable=True),
-    words("row_hash", nullable=True),
-    UniqueConstraint("outbox_id"),
-    Index("ix_audit_events_subject", "subject_type", "subject_id"),
-)
-
 #: Whoever writes a callback holds its movement's row, so its numbers have no gap and no double. Its bytes are settled
 #: here, once: what is sent again in a week, by another version, is the same.
 ADDRESS_CALLBACK = """CREATE OR REPLACE FUNCTION qtg.address_callback() RETURNS trigger LANGUAGE plpgsql AS $address$

@@ -19,12 +19,13 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import UUID
 
 from qtg_dagster.domain.states import FINAL_REQUEST_STATES
+from qtg_dagster.store.schema.audit import audit_outbox
 from qtg_dagster.store.schema.base import document, metadata, one_of, timestamp, words
 from qtg_dagster.store.schema.breakers import breakers
 from qtg_dagster.store.schema.core_group import core_deaths, core_group_events
 from qtg_dagster.store.schema.evm import evm_nonce_reservation
 from qtg_dagster.store.schema.movements import movement_request_nodes
-from qtg_dagster.store.schema.outboxes import audit_outbox, movement_callback_outbox
+from qtg_dagster.store.schema.outboxes import movement_callback_outbox
 from qtg_dagster.store.schema.registries import cycles, runners
 from qtg_dagster.store.schema.triggers import append_only_trigger
 

@@ -24,7 +24,14 @@ from qtg_dagster.store.schema.base import SCHEMA, metadata
 State = TypeVar("State", NodeState, RequestState, ProposalState)
 
 #: Tables whose rows are evidence: nobody updates or deletes them.
-APPEND_ONLY = ("movement_node_steps", "movement_approvals", "audit_events", "signer_journal", "signer_spends")
+APPEND_ONLY = (
+    "movement_node_steps",
+    "movement_approvals",
+    "audit_events",
+    "audit_verifications",
+    "signer_journal",
+    "signer_spends",
+)
 
 
 #: A failed node stops its movement from starting others: the movement's own row says so, whoever moved the node.
