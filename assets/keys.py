@@ -6,6 +6,7 @@ import dagster as dg
 
 GROUP = "treasury"
 BALANCES = dg.AssetKey("balances")
+CALLBACKS = dg.AssetKey("callbacks")
 EXECUTORS = dg.AssetKey("executors")
 MOVEMENTS = dg.AssetKey("movements")
 WORKERS = dg.AssetKey("workers")

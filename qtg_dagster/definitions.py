@@ -6,12 +6,14 @@ import dagster as dg
 
 from assets.balances import balance_snapshots, balances
 from assets.breakers import none_held_back
+from assets.callbacks import callbacks, none_in_dlq
 from assets.checks import asset_checks
 from assets.executors import executor_health, executors
 from assets.movements import movements
 from assets.retention import retain_job, retention, retention_keeps_up
 from assets.workers import worker_checks, workers
 from qtg_dagster.jobs.breakers import breaker_jobs
+from qtg_dagster.jobs.callbacks import callback_jobs
 from qtg_dagster.jobs.core import resume_core
 from qtg_dagster.jobs.decisions import decision_jobs
 from qtg_dagster.jobs.delivery import deliver
@@ -32,8 +34,8 @@ from sensors.schedules import schedules
 def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definitions:
     """All definitions, for these settings' flags and intervals and with these resources."""
     return dg.Definitions(
-        assets=[balances, executors, movements, retention, workers],
-        asset_checks=[*asset_checks, none_held_back, *worker_checks, retention_keeps_up],
+        assets=[balances, callbacks, executors, movements, retention, workers],
+        asset_checks=[*asset_checks, none_in_dlq, none_held_back, *worker_checks, retention_keeps_up],
         jobs=[
             *drain_jobs.values(),
             deliver,
@@ -42,6 +44,7 @@ def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definiti
             review_movement,
             *breaker_jobs,
             *limit_jobs,
+            *callback_jobs,
             enrol_signer,
             executor_health,
             balance_snapshots,

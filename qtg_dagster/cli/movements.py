@@ -26,6 +26,7 @@ def movement() -> None:
 @click.option("--by", "requested_by", required=True, help="who asks for it")
 @click.option("--reason", default="", help="why")
 @click.option("--key", "idempotency_key", default=None, help="same key and order = the same movement")
+@click.option("--callback-url", default=None, help="who is told of every change")
 def create(
     template_key: str,
     parameters: tuple[str, ...],
@@ -33,6 +34,7 @@ def create(
     requested_by: str,
     reason: str,
     idempotency_key: str | None,
+    callback_url: str | None,
 ) -> None:
     """Create a movement of TEMPLATE_KEY; it then waits for approval."""
 
@@ -48,6 +50,7 @@ def create(
                 "requested_by": requested_by,
                 "reason": reason,
                 "idempotency_key": idempotency_key,
+                "callback_url": callback_url,
             }
         )
         receipt = await create_movement(engine, order)

@@ -8,7 +8,7 @@ from qtg_dagster.domain.errors import QtgError
 from qtg_dagster.host.environment import local_settings, machine_settings
 from qtg_dagster.host.findings import Check, Finding
 from qtg_dagster.host.machine_checks import dagster_storage, database, disk, migrations, state_folder
-from qtg_dagster.host.platform_checks import breakers, chains_and_venues, core_workers, executors_and_signers
+from qtg_dagster.host.platform_checks import breakers, callbacks, chains_and_venues, core_workers, executors_and_signers
 from qtg_dagster.settings import Settings
 
 #: Need settings only, and settings with a database to talk to. A new check is added here.
@@ -19,6 +19,7 @@ DATABASE_CHECKS: tuple[Check, ...] = (
     dagster_storage,
     core_workers,
     breakers,
+    callbacks,
     executors_and_signers,
     chains_and_venues,
 )

@@ -32,6 +32,34 @@ def breakers(settings: Settings) -> Iterator[Finding]:
     yield asyncio.run(_list_breakers(settings))
 
 
+def callbacks(settings: Settings) -> Iterator[Finding]:
+    """No callback was given up, and there is a secret to sign those with that wait."""
+    yield asyncio.run(_look_at_callbacks(settings))
+
+
+async def _look_at_callbacks(settings: Settings) -> Finding:
+    from qtg_dagster.callbacks.signing import SigningKeys
+    from qtg_dagster.domain.errors import ConfigurationError
+    from qtg_dagster.store.callback_desk import count_pending, given_up
+    from qtg_dagster.store.database import Database
+
+    database = Database(settings.database_url, pool_size=1)
+    try:
+        async with database.transaction() as transaction:
+            lost = await given_up(transaction, settings.network_class)
+            pending = await count_pending(transaction, settings.network_class)
+    finally:
+        await database.close()
+    if pending:
+        try:
+            SigningKeys(settings.inventory)
+        except ConfigurationError as error:
+            return Finding("callbacks", False, f"{pending} wait; {error}", "name `callbacks.secret` in the inventory")
+    told = "; ".join(f"{one.receiver}: {one.told()}" for one in lost)
+    remedy = "mend the receiver, then `./qtg callback redrive --receiver HOST --by NAME --reason TEXT`"
+    return Finding("callbacks", not lost, f"given up: {told}" if told else f"none given up, {pending} wait", remedy)
+
+
 async def _list_breakers(settings: Settings) -> Finding:
     from qtg_dagster.store.breakers import standing_breakers
     from qtg_dagster.store.database import Database

@@ -170,3 +170,17 @@ def tick(defs: dg.Definitions, resources: ResourceSet, instance: dg.DagsterInsta
         return result
 
     return evaluate
+
+
+@pytest.fixture
+def report(tick: Callable[..., dg.SensorResult]) -> Callable[..., tuple[list[str], dict[str, bool], str | None]]:
+    """Tick the sensor; gives the materialized request ids, the check outcomes and the next cursor."""
+
+    def once(cursor: str | None = None) -> tuple[list[str], dict[str, bool], str | None]:
+        result = tick("movements_finished", cursor)
+        told = [event for event in result.asset_events if isinstance(event, dg.AssetMaterialization)]
+        checks = {e.check_name: e.passed for e in result.asset_events if isinstance(e, dg.AssetCheckEvaluation)}
+        ids = [str(event.metadata["request id"].value) for event in told]
+        return ids, checks, result.cursor or cursor
+
+    return once

@@ -42,8 +42,10 @@ def test_every_name_is_known() -> None:
         "publish_templates",
         "reap_evm_nonces",
         "recover",
+        "redrive_callbacks",
         "reject_movement",
         "release_breaker",
+        "resend_callbacks",
         "resume_core",
         "resume_movement",
         "retain",
@@ -78,6 +80,7 @@ def test_every_name_is_known() -> None:
     graph = found.asset_graph
     assert sorted(key.to_user_string() for key in graph.get_all_asset_keys()) == [
         "balances",
+        "callbacks",
         "executors",
         "movements",
         "retention",
@@ -90,6 +93,7 @@ def test_every_name_is_known() -> None:
         "ledger_adds_up",
         "none_down",
         "none_held_back",
+        "none_in_dlq",
         "none_needs_intervention",
         "retention_keeps_up",
         "signers_as_enrolled",

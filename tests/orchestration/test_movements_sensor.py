@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from assets.breakers import NONE_HELD_BACK
+from assets.callbacks import NONE_IN_DLQ
 from assets.checks import FRESH, NO_INTERVENTION, asset_checks
 from assets.keys import MOVEMENTS
 from assets.workers import CORE_GROUP_RUNS, WORKERS_BEAT
@@ -14,20 +15,6 @@ from qtg_dagster.composition import Platform
 from qtg_dagster.domain.plans import Plan
 from resources import ResourceSet
 from tests.orchestration.shapes import Ask, Launch, Report, Tick
-
-
-@pytest.fixture
-def report(tick: Tick) -> Report:
-    """Tick the sensor; gives the materialized request ids, the check outcomes and the next cursor."""
-
-    def once(cursor: str | None = None) -> tuple[list[str], dict[str, bool], str | None]:
-        result = tick("movements_finished", cursor)
-        told = [event for event in result.asset_events if isinstance(event, dg.AssetMaterialization)]
-        checks = {e.check_name: e.passed for e in result.asset_events if isinstance(e, dg.AssetCheckEvaluation)}
-        ids = [str(event.metadata["request id"].value) for event in told]
-        return ids, checks, result.cursor or cursor
-
-    return once
 
 
 @pytest.fixture
@@ -42,7 +29,7 @@ def completed(approved: str, launch: Launch) -> str:
 def test_a_completed_movement_is_reported_once(completed: str, report: Report) -> None:
     ids, checks, cursor = report()
     assert ids == [completed]
-    expected = (FRESH, NO_INTERVENTION, NONE_HELD_BACK, CORE_GROUP_RUNS, WORKERS_BEAT)
+    expected = (FRESH, NO_INTERVENTION, NONE_HELD_BACK, NONE_IN_DLQ, CORE_GROUP_RUNS, WORKERS_BEAT)
     assert checks == dict.fromkeys(expected, True)
     ids, checks, _ = report(cursor)
     assert ids == []
