@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from qtg_dagster.domain.callbacks import Attempt, ClaimedCallback, Settlement, Verdict, settle
+from qtg_dagster.domain.callbacks import CALLBACK_DISPATCHER, Attempt, ClaimedCallback, Settlement, Verdict, settle
 from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.domain.workers import Claimant
 from qtg_dagster.faults import FaultPoint, fault_point
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("qtg.callbacks")
 
-WORKER = "callback_dispatcher"
 #: An attempt that takes longer makes its receiver a suspect.
 _SLOW_SECONDS = 1.0
 #: Waits between tries to write an outcome; after the last, the callback is claimed, and sent, once more.
@@ -34,7 +33,7 @@ _SETTLE_WAITS = (0.1, 0.5, 2.0)
 class CallbackCourier:
     """Delivers the callbacks of one network class; a `Courier`."""
 
-    worker = WORKER
+    worker = CALLBACK_DISPATCHER
 
     def __init__(
         self,

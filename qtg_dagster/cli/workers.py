@@ -23,10 +23,10 @@ def workers() -> None:
             await database.close()
 
     survey = asyncio.run(ask())
-    click.echo(f"{'worker':<18} {'group':<8} {'every':>7}  how it does")
+    click.echo(f"{'worker':<28} {'group':<8} {'every':>7}  how it does")
     for one in survey.workers:
         group = "core" if one.spec.core else "sidecar"
-        click.echo(f"{one.spec.name:<18} {group:<8} {one.spec.interval_seconds:>5.0f} s  {one.told()}")
+        click.echo(f"{one.spec.name:<28} {group:<8} {one.spec.interval_seconds:>5.0f} s  {one.told()}")
     if not survey.group.runs:
         click.echo(survey.group.explain(), err=True)
     raise SystemExit(1 if survey.alarms() else 0)

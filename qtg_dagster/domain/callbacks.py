@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+#: The courier's name in the runtime reference.
+CALLBACK_DISPATCHER = "callback_dispatcher"
 #: Client errors that may pass: the receiver was slow, not ready, or asked for patience. All others are final.
 PASSING_CLIENT_ERRORS = frozenset({408, 425, 429})
 #: Answers whose Retry-After is honoured.

@@ -6,25 +6,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from qtg_dagster.domain.callbacks import CALLBACK_DISPATCHER
 from qtg_dagster.domain.core_group import CoreGroup, CoreStanding
 from qtg_dagster.domain.workers import ALARMING, Circumstances, Heartbeat, WorkerState, classify
 from qtg_dagster.engine.drain import WORKER_NAMES
 from qtg_dagster.engine.shift import HEARTBEAT_SECONDS
 from qtg_dagster.settings import Settings
+from qtg_dagster.store.audit_chain import waiting_entries
 from qtg_dagster.store.backlog import Backlogs
+from qtg_dagster.store.callbacks import CallbackOutbox
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.life_signs import live_kinds, read_heartbeats
+from qtg_dagster.upkeep.audit_promoter import AUDIT_PROMOTER
 from qtg_dagster.upkeep.core_group import look_after_core
+from qtg_dagster.upkeep.delivery import DELIVER
 
 EXECUTOR_HEALTH = "executor_health"
 NONCE_REAPER = "evm_nonce_reaper"
 BALANCE_SNAPSHOT = "balance_snapshot"
 RETENTION = "retention"
+#: Entries of an outbox that are counted at most: enough to say that many wait.
+_MOST_COUNTED = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """A worker, whether it is on, its rhythm, and whether the core group falls with it. `drain` is a drain's kind."""
+    """A worker, whether it is on, its rhythm, and whether the core group falls with it.
+
+    `drain` is the kind of the drain whose process it works in.
+    """
 
     name: str
     on: bool
@@ -55,7 +65,8 @@ class WorkerStanding:
             parts.append(f"{beat.consecutive_errors} errors in a row, last: {beat.last_error}")
             parts.append(f"last success {_ago(beat.last_success_at, self.now)}")
         if self.waiting:
-            parts.append("1 node waits" if self.waiting == 1 else f"{self.waiting} nodes wait")
+            what = "item" if self.spec.drain == DELIVER else "node"
+            parts.append(f"1 {what} waits" if self.waiting == 1 else f"{self.waiting} {what}s wait")
         return ", ".join(parts)
 
 
@@ -91,7 +102,14 @@ def worker_specs(settings: Settings) -> list[WorkerSpec]:
         ),
         WorkerSpec(RETENTION, on, settings.retention_interval_seconds),
     ]
-    return [*drains, *scheduled]
+    couriers = [
+        WorkerSpec(name, on, max(HEARTBEAT_SECONDS, every), drain=DELIVER)
+        for name, every in (
+            (CALLBACK_DISPATCHER, settings.callback_dispatch_interval_seconds),
+            (AUDIT_PROMOTER, settings.audit_promotion_interval_seconds),
+        )
+    ]
+    return [*drains, *couriers, *scheduled]
 
 
 def expected_workers(settings: Settings) -> list[str]:
@@ -105,7 +123,10 @@ async def survey_workers(database: Database, settings: Settings, *, asked_by: st
     beats = await read_heartbeats(database, settings.network_class)
     alive = await live_kinds(database, settings.network_class)
     backlog = await Backlogs(database).count_backlog(settings.network_class)
-    waiting = {kind.value: backlog.of(kind) for kind in WORKER_NAMES}
+    waiting = {name: backlog.of(kind) for kind, name in WORKER_NAMES.items()} | {
+        CALLBACK_DISPATCHER: await CallbackOutbox(database).waiting(settings.network_class, 0),
+        AUDIT_PROMOTER: (await waiting_entries(database, settings.network_class, most=_MOST_COUNTED)).entries,
+    }
     return Survey(group, tuple(_stand(worker_specs(settings), beats, alive, waiting, group)))
 
 
@@ -122,7 +143,7 @@ def _stand(
             on=spec.on,
             halted=spec.core and group.standing is CoreStanding.HALTED,
             alive=spec.drain in alive if spec.drain else None,
-            waiting=waiting[spec.drain] if spec.drain else None,
+            waiting=waiting.get(spec.name),
         )
         beat = beats.get(spec.name, Heartbeat(spec.name))
         state = classify(beat, spec.interval_seconds, around, group.now)

@@ -8,18 +8,20 @@ from sqlalchemy import text
 from qtg_dagster.composition import Platform
 from qtg_dagster.upkeep.seeding import seed
 from qtg_dagster.upkeep.startup import check_templates
+from qtg_dagster.upkeep.workers import expected_workers
 from tests.orchestration.shapes import Ask, Rows
+
+
+async def expected(platform: Platform) -> list[str]:
+    return expected_workers(platform.settings)
 
 
 def test_every_worker_and_executor_has_its_row_before_anything_runs(ask: Ask, rows: Rows) -> None:
     ask(lambda platform: seed(platform.engine))
     workers = rows("SELECT worker FROM qtg.worker_heartbeats WHERE last_attempt_at IS NULL ORDER BY worker")
-    assert [row["worker"] for row in workers] == [
-        "executor_health",
-        "node_dispatcher",
-        "node_observer",
-        "node_recovery",
-    ]
+    found = {row["worker"] for row in workers}
+    assert found == set(ask(expected))
+    assert {"node_dispatcher", "callback_dispatcher", "audit_outbox_promoter", "executor_health", "retention"} <= found
     states = {row["executor_key"]: row["health_state"] for row in rows("SELECT * FROM qtg.executor_registry")}
     assert states["exec.local.watch"] == "unknown"
     assert states["exec.local.broken"] == "down"
