@@ -42,7 +42,7 @@ async def serve(
         return await _serve(context, engine, worker, interval_seconds, marked)
     except Exception:
         if failed:
-            _mark(context)
+            mark_in_pass(context)
         raise
 
 
@@ -63,7 +63,8 @@ async def _serve(
     return served
 
 
-def _mark(context: dg.OpExecutionContext | dg.AssetExecutionContext) -> None:
+def mark_in_pass(context: dg.OpExecutionContext | dg.AssetExecutionContext) -> None:
+    """Mark the run as one that failed in its pass, which the worker's heartbeat tells: no death."""
     try:
         context.instance.add_run_tags(context.run.run_id, {FAILURE_TAG: "in its pass"})
     except Exception:

@@ -18,15 +18,18 @@ from qtg_dagster.jobs.core import resume_core
 from qtg_dagster.jobs.decisions import decision_jobs
 from qtg_dagster.jobs.delivery import deliver
 from qtg_dagster.jobs.drains import drain_jobs
+from qtg_dagster.jobs.expirations import expire
 from qtg_dagster.jobs.limits import limit_jobs
 from qtg_dagster.jobs.movements import movement_jobs
 from qtg_dagster.jobs.review import review_movement
 from qtg_dagster.jobs.signers import enrol_signer
+from qtg_dagster.jobs.templates import proposal_jobs
 from qtg_dagster.jobs.upkeep import reap_evm_nonces
 from qtg_dagster.settings import Settings, load_settings
 from resources import ResourceSet
 from sensors.delivery import delivery_sensor
 from sensors.drains import drain_sensors
+from sensors.expirations import expirations_sensor
 from sensors.movements import movements_sensor
 from sensors.schedules import schedules
 
@@ -40,6 +43,7 @@ def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definiti
             *drain_jobs.values(),
             deliver,
             *movement_jobs,
+            *proposal_jobs,
             *decision_jobs,
             review_movement,
             *breaker_jobs,
@@ -49,10 +53,16 @@ def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definiti
             executor_health,
             balance_snapshots,
             reap_evm_nonces,
+            expire,
             resume_core,
             retain_job,
         ],
-        sensors=[*drain_sensors(settings), delivery_sensor(settings), movements_sensor(settings)],
+        sensors=[
+            *drain_sensors(settings),
+            delivery_sensor(settings),
+            movements_sensor(settings),
+            expirations_sensor(settings),
+        ],
         schedules=schedules(settings),
         resources=resources.by_key(),
         executor=dg.in_process_executor,

@@ -8,8 +8,10 @@ from datetime import datetime
 
 from qtg_dagster.domain.callbacks import CALLBACK_DISPATCHER
 from qtg_dagster.domain.core_group import CoreGroup, CoreStanding
+from qtg_dagster.domain.proposals import TEMPLATE_PROPOSAL_EXPIRATION
 from qtg_dagster.domain.workers import ALARMING, Circumstances, Heartbeat, WorkerState, classify
 from qtg_dagster.engine.drain import WORKER_NAMES
+from qtg_dagster.engine.expiry import EXPIRATION_CHECKER
 from qtg_dagster.engine.shift import HEARTBEAT_SECONDS
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.audit_chain import waiting_entries
@@ -109,7 +111,10 @@ def worker_specs(settings: Settings) -> list[WorkerSpec]:
             (AUDIT_PROMOTER, settings.audit_promotion_interval_seconds),
         )
     ]
-    return [*drains, *couriers, *scheduled]
+    # Their sensor looks as often as the quicker one wants it, and a run takes some seconds to start.
+    swept = min(settings.expiration_check_interval_seconds, settings.template_proposal_expiration_interval_seconds)
+    sweepers = [WorkerSpec(each, on, max(30, swept)) for each in (EXPIRATION_CHECKER, TEMPLATE_PROPOSAL_EXPIRATION)]
+    return [*drains, *couriers, *scheduled, *sweepers]
 
 
 def expected_workers(settings: Settings) -> list[str]:

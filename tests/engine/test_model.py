@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import hypothesis.core
@@ -18,10 +18,11 @@ from qtg_dagster.domain.errors import IllegalMove
 from qtg_dagster.domain.journal import AttemptOutcome
 from qtg_dagster.domain.states import NodeState
 from qtg_dagster.domain.workers import Claimant
-from qtg_dagster.engine import outcomes, parts
+from qtg_dagster.engine import expiry, outcomes, parts
 from tests.engine.days import Days
 from tests.engine.grounds import Ground, MemoryGround, PostgresGround
 from tests.engine.memory import MemoryStore
+from tests.engine.memory_decisions import MemoryDecisions
 from tests.engine.memory_rows import Node
 from tests.engine.model import TruthfulExecutor
 from tests.recycling import wipe
@@ -123,6 +124,18 @@ def _the_living_are_robbed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MemoryStore, "_claimable", robbing)
 
 
+def _the_sweeper_takes_what_is_approved_too(patch: pytest.MonkeyPatch) -> None:
+    async def all_of_them(self: MemoryStore, network_class: str, batch: int, *, but: Collection[str] = ()) -> list[str]:
+        return [each for each in self.requests if each not in but][:batch]
+
+    patch.setattr(MemoryStore, "find_expired", all_of_them)
+    patch.setattr(MemoryDecisions, "lock_expired", MemoryDecisions.lock_request)
+
+
+def _expiry_forgets_the_nodes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(expiry, "called_off", lambda *_: [])
+
+
 @pytest.mark.parametrize(
     "breakage",
     [
@@ -135,6 +148,8 @@ def _the_living_are_robbed(patch: pytest.MonkeyPatch) -> None:
         _a_release_is_forgotten,
         _a_key_is_nobodys,
         _the_living_are_robbed,
+        _the_sweeper_takes_what_is_approved_too,
+        _expiry_forgets_the_nodes,
     ],
 )
 def test_days_notice_what_is_broken(

@@ -27,6 +27,7 @@ def test_every_name_is_known() -> None:
     assert sorted(job.name for job in found.get_all_jobs() if not job.name.startswith("__")) == [
         "adopt_into_node",
         "approve_movement",
+        "approve_template_proposal",
         "balance_snapshots",
         "cancel_movement",
         "clear_velocity_limit",
@@ -37,13 +38,16 @@ def test_every_name_is_known() -> None:
         "dispatch",
         "enrol_signer",
         "executor_health",
+        "expire",
         "observe",
         "open_breaker",
+        "propose_template",
         "publish_templates",
         "reap_evm_nonces",
         "recover",
         "redrive_callbacks",
         "reject_movement",
+        "reject_template_proposal",
         "release_breaker",
         "resend_callbacks",
         "resume_core",
@@ -51,10 +55,12 @@ def test_every_name_is_known() -> None:
         "retain",
         "retry_node",
         "review_movement",
+        "review_template_proposal",
         "set_velocity_limit",
         "skip_manual_step",
     ]
     assert sorted(sensor.name for sensor in found.sensor_defs) == [
+        "due_expirations",
         "movements_finished",
         "pending_outbox",
         "ready_nodes",
@@ -105,13 +111,14 @@ def test_ops_are_named_as_the_runtime_reference_has_them() -> None:
     found = repository()
     ops = {
         name: [node.name for node in found.get_job(name).nodes]
-        for name in ("dispatch", "observe", "recover", "deliver")
+        for name in ("dispatch", "observe", "recover", "deliver", "expire")
     }
     assert ops == {
         "dispatch": ["dispatch_ready_nodes"],
         "observe": ["observe_active_nodes"],
         "recover": ["recover_unknown_nodes"],
         "deliver": ["deliver_pending_outbox"],
+        "expire": ["expire_pending_requests", "expire_template_proposals"],
     }
 
 
