@@ -110,7 +110,7 @@ def test_every_name_is_known() -> None:
 def test_ops_are_named_as_the_runtime_reference_has_them() -> None:
     found = repository()
     ops = {
-        name: [node.name for node in found.get_job(name).nodes]
+        name: sorted(node.name for node in found.get_job(name).nodes)
         for name in ("dispatch", "observe", "recover", "deliver", "expire")
     }
     assert ops == {
