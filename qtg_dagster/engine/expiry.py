@@ -61,8 +61,6 @@ def _expiry(request: LockedRequest) -> Decision:
         actor=ACTOR,
         action="expire",
         details={
-            "approval_digest": request.approval_digest,
-            "compiled_plan_hash": request.compiled_plan_hash,
             "approvals": f"{len(request.approved_by)} of {policy.required}",
             "expires_at": expires_at,
         },
