@@ -7,6 +7,7 @@ import dagster as dg
 GROUP = "treasury"
 BALANCES = dg.AssetKey("balances")
 CALLBACKS = dg.AssetKey("callbacks")
+CAPITAL_TRANSFERS = dg.AssetKey("capital_transfers")
 EXECUTORS = dg.AssetKey("executors")
 MOVEMENTS = dg.AssetKey("movements")
 WORKERS = dg.AssetKey("workers")

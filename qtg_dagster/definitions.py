@@ -7,6 +7,7 @@ import dagster as dg
 from assets.balances import balance_snapshots, balances
 from assets.breakers import none_held_back
 from assets.callbacks import callbacks, none_in_dlq
+from assets.capital_transfers import capital_transfers, transfer_checks
 from assets.checks import asset_checks
 from assets.executors import executor_health, executors
 from assets.movements import movements
@@ -14,6 +15,7 @@ from assets.retention import retain_job, retention, retention_keeps_up
 from assets.workers import worker_checks, workers
 from qtg_dagster.jobs.breakers import breaker_jobs
 from qtg_dagster.jobs.callbacks import callback_jobs
+from qtg_dagster.jobs.capital_transfers import transfer_jobs
 from qtg_dagster.jobs.core import resume_core
 from qtg_dagster.jobs.decisions import decision_jobs
 from qtg_dagster.jobs.delivery import deliver
@@ -24,7 +26,7 @@ from qtg_dagster.jobs.movements import movement_jobs
 from qtg_dagster.jobs.review import review_movement
 from qtg_dagster.jobs.signers import enrol_signer
 from qtg_dagster.jobs.templates import proposal_jobs
-from qtg_dagster.jobs.upkeep import reap_evm_nonces
+from qtg_dagster.jobs.upkeep import reaper_jobs
 from qtg_dagster.settings import Settings, load_settings
 from resources import ResourceSet
 from sensors.delivery import delivery_sensor
@@ -37,8 +39,15 @@ from sensors.schedules import schedules
 def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definitions:
     """All definitions, for these settings' flags and intervals and with these resources."""
     return dg.Definitions(
-        assets=[balances, callbacks, executors, movements, retention, workers],
-        asset_checks=[*asset_checks, none_in_dlq, none_held_back, *worker_checks, retention_keeps_up],
+        assets=[balances, callbacks, capital_transfers, executors, movements, retention, workers],
+        asset_checks=[
+            *asset_checks,
+            none_in_dlq,
+            none_held_back,
+            *transfer_checks,
+            *worker_checks,
+            retention_keeps_up,
+        ],
         jobs=[
             *drain_jobs.values(),
             deliver,
@@ -52,7 +61,8 @@ def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definiti
             enrol_signer,
             executor_health,
             balance_snapshots,
-            reap_evm_nonces,
+            *reaper_jobs,
+            *transfer_jobs,
             expire,
             resume_core,
             retain_job,

@@ -43,6 +43,10 @@ class FaultPoint(StrEnum):
     CALLBACK_SENT_UNSAVED = "callback_sent_unsaved"
     AUDIT_PROMOTE = "audit_promote"
     CYCLE_INSERT = "cycle_insert"
+    TRANSFER_STORED = "transfer_stored"
+    TRANSFER_MOVEMENT_MADE = "transfer_movement_made"
+    TRANSFER_BEGUN = "transfer_begun"
+    TRANSFER_FOLLOWED = "transfer_followed"
 
 
 class FaultInjected(Exception):

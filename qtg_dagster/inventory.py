@@ -14,6 +14,7 @@ from qtg_dagster.domain.amounts import Asset
 from qtg_dagster.domain.chains import ChainId, evm_address
 from qtg_dagster.domain.errors import ConfigurationError, InvalidInput, NotFound
 from qtg_dagster.domain.plans import Frozen
+from qtg_dagster.domain.routes import Endpoint, EndpointKind, RouteEntry, find_route
 from qtg_dagster.secret import SecretSource
 
 Key = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
@@ -243,6 +244,7 @@ class Inventory(Frozen):
     signers: dict[SignerKey, AnySignerEntry] = Field(default_factory=dict)
     executors: dict[ExecutorKey, RemoteExecutorEntry] = Field(default_factory=dict)
     callbacks: CallbacksEntry | None = None
+    routes: dict[Key, RouteEntry] = Field(default_factory=dict, description="what capital transfers go by")
 
     @model_validator(mode="after")
     def _references_hold(self) -> Self:
@@ -261,7 +263,24 @@ class Inventory(Frozen):
             if account.signer is not None:
                 self._known(f"accounts.{account_key}.signer", account.signer, self.signers)
                 self._same_address(account_key, account, self.signers[account.signer])
+        self._routes_hold()
         return self
+
+    def _routes_hold(self) -> None:
+        """A transfer has one way to go, and all that is named on it exists."""
+        taken: dict[tuple[Endpoint, Endpoint, str], str] = {}
+        for key, route in self.routes.items():
+            source = self.endpoint(route.source, field=f"routes.{key}.from")
+            destination = self.endpoint(route.destination, field=f"routes.{key}.to")
+            if source == destination:
+                raise ValueError(f"routes.{key}.to: {destination} is where it begins")
+            for asset in route.assets:
+                self._known(f"routes.{key}.assets", asset, self.assets)
+                other = taken.setdefault((source, destination, asset), key)
+                if other != key:
+                    raise ValueError(f"routes.{key}: route {other} already carries {asset} there")
+            for role, signer in route.bindings.items():
+                self._known(f"routes.{key}.bindings.{role}", signer, self.signers)
 
     @staticmethod
     def _same_address(account_key: str, account: AccountEntry, signer: AnySignerEntry) -> None:
@@ -311,6 +330,30 @@ class Inventory(Frozen):
         if key not in self.venues:
             raise NotFound(f"venue {key!r} is not in the inventory; known: {', '.join(sorted(self.venues))}")
         return self.venues[key]
+
+    def endpoint(self, text: str, *, field: str) -> Endpoint:
+        """Where a transfer begins or ends: `binance`, `binance.main`, `treasury`, or `venue:...` and `account:...`."""
+        kind, colon, key = text.strip().rpartition(":")
+        plain, dot, account = key.partition(".")
+        found: list[Endpoint] = []
+        venue = self.venues.get(plain)
+        if kind in ("", EndpointKind.VENUE) and venue is not None and (not dot or account == venue.account):
+            found.append(Endpoint(EndpointKind.VENUE, plain, tuple(venue.deposit_addresses.values())))
+        if kind in ("", EndpointKind.ACCOUNT) and key in self.accounts:
+            found.append(Endpoint(EndpointKind.ACCOUNT, key, (self.accounts[key].address,)))
+        if len(found) == 1 and bool(kind) == bool(colon):
+            return found[0]
+        known = ", ".join([*(f"venue:{key}" for key in self.venues), *(f"account:{key}" for key in self.accounts)])
+        problem = "a venue and an account have the name" if found else "is no venue and no account of the inventory"
+        raise InvalidInput(field, f"{text!r} {problem}", f"Use one of {known or 'none yet'}.")
+
+    def route(self, source: Endpoint, destination: Endpoint, asset: str) -> tuple[str, RouteEntry]:
+        """The route of an asset, with its key; raises `InvalidInput` naming those there are."""
+        ends = {
+            key: (self.endpoint(route.source, field="from"), self.endpoint(route.destination, field="to"))
+            for key, route in self.routes.items()
+        }
+        return find_route(self.routes, ends, source, destination, asset)
 
     def account(self, key: str) -> AccountEntry:
         if key not in self.accounts:

@@ -78,10 +78,19 @@ class Settings(BaseSettings):
     )
     ccip_stranded_reaper_enabled: bool = True
     ccip_stranded_reaper_interval_seconds: int = Field(default=60, ge=1, le=86400)
+    ccip_send_intent_max_age_seconds: int = Field(
+        default=3600, ge=60, le=30 * 86400, description="age at which a CCIP send without a known end is stranded"
+    )
     balance_snapshot_enabled: bool = False
     balance_snapshot_interval_seconds: int = Field(default=30, ge=1, le=86400)
     capital_transfer_followup_enabled: bool = False
     capital_transfer_followup_interval_seconds: int = Field(default=60, ge=1, le=86400)
+    capital_transfer_stale_seconds: int = Field(
+        default=3600,
+        ge=60,
+        le=30 * 86400,
+        description="without any progress for so long, a transfer is shown to people",
+    )
     expiration_check_interval_seconds: float = Field(default=30, ge=1, le=3600)
     template_proposal_ttl_seconds: int = Field(
         default=7 * 86400, ge=1, le=90 * 86400, description="how long a proposed template version may be decided on"

@@ -35,6 +35,8 @@ class PlatformResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             chains=self.chains.entries(),
             venues=self.venues.entries(),
             signers=self.signers.entries(),
+            executors=settings.inventory.executors,
+            routes=settings.inventory.routes,
         )
         async with open_platform(
             settings,

@@ -9,6 +9,7 @@ import dagster as dg
 
 from assets.breakers import find_breakers
 from assets.callbacks import find_given_up
+from assets.capital_transfers import find_stranded, find_transfers
 from assets.checks import Finding, find_interventions, find_old_balances
 from assets.movements import materialization
 from assets.workers import find_workers
@@ -104,6 +105,8 @@ async def look(database: Database, settings: Settings, cursor: Cursor) -> News:
         await find_interventions(database, settings),
         await find_breakers(database, settings),
         await find_given_up(database, settings),
+        await find_transfers(database, settings),
+        await find_stranded(database, settings),
         *await find_workers(database, settings),
     ]
     return News(settled, sorted(found, key=lambda movement: order[movement.request_id]), findings)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
+from qtg_dagster.domain.capital_transfers import INITIAL_TRANSFER_STATE, TRANSFER_MOVES
+from qtg_dagster.domain.ccip_sends import INITIAL_SEND_STATE, SEND_MOVES
 from qtg_dagster.domain.states import (
     INITIAL_NODE_STATE,
     INITIAL_PROPOSAL_STATE,
@@ -32,9 +34,12 @@ def states_page() -> str:
     nodes = state_diagram(NODE_MOVES, INITIAL_NODE_STATE)
     requests = state_diagram(REQUEST_MOVES, INITIAL_REQUEST_STATE)
     proposals = state_diagram(PROPOSAL_MOVES, INITIAL_PROPOSAL_STATE)
+    transfers = state_diagram(TRANSFER_MOVES, INITIAL_TRANSFER_STATE)
+    sends = state_diagram(SEND_MOVES, INITIAL_SEND_STATE)
     return f"""# States
 
-Drawn from `qtg_dagster/domain/states.py`; the database refuses every other move, raw SQL included.
+Drawn from `qtg_dagster/domain/states.py`, and `capital_transfers.py` and `ccip_sends.py` beside it; the database
+refuses every other move, raw SQL included.
 
 ## A node
 
@@ -52,6 +57,18 @@ Drawn from `qtg_dagster/domain/states.py`; the database refuses every other move
 
 ```mermaid
 {proposals}
+```
+
+## A capital transfer
+
+```mermaid
+{transfers}
+```
+
+## A CCIP send
+
+```mermaid
+{sends}
 ```
 """
 

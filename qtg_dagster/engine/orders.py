@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, StringConstraints, ValidationError
 
@@ -16,6 +16,7 @@ from qtg_dagster.domain.refs import resolve_config
 from qtg_dagster.domain.risk import check_amount, check_destination
 from qtg_dagster.inventory import Inventory
 
+Order = TypeVar("Order", bound=Frozen)
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
 
 
@@ -35,27 +36,26 @@ class MovementOrder(Frozen):
     @classmethod
     def read(cls, document: Any) -> MovementOrder:
         """Validate a document; raises `InvalidInput` for the first wrong field."""
-        try:
-            order = cls.model_validate(document)
-            _refuse_unstorable(order)
-        except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"]) or "order"
-            raise InvalidInput(
-                field, str(first["msg"]), f"Got {first['input']!r}; correct it and send again."
-            ) from None
-        return order
+        return read_order(cls, document)
 
     def body_hash(self) -> str:
         """Identity of what is ordered: under one idempotency key there is only one."""
         return digest("qtg.order.v1", self.model_dump(mode="json", exclude={"idempotency_key"}))
 
 
-def _refuse_unstorable(order: MovementOrder) -> None:
+def read_order(kind: type[Order], document: Any) -> Order:
+    """Validate what a caller asks for; raises `InvalidInput` for the first wrong field."""
+    try:
+        order = kind.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "order"
+        raise InvalidInput(field, str(first["msg"]), f"Got {first['input']!r}; correct it and send again.") from None
     for field, value in order.model_dump().items():
         problem = json_problem(value)
         if problem:
             raise InvalidInput(field, f"holds {problem}", "Give plain text.")
+    return order
 
 
 class MovementReceipt(Frozen):

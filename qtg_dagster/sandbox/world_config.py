@@ -91,6 +91,20 @@ def inventory_yaml(world: World) -> str:
             for venue in VENUES
         },
         "accounts": {TREASURY: {"chain": world.chain, "address": world.treasury, "signer": TREASURY_SIGNER}},
+        "routes": {
+            "venue_a_to_venue_b": {
+                "from": "venue_a",
+                "to": "venue_b",
+                "assets": ["USDC"],
+                "template_key": "cex_chain_cex_usdc",
+            },
+            "treasury_to_venue_b": {
+                "from": TREASURY,
+                "to": "venue_b",
+                "assets": ["USDC"],
+                "template_key": "chain_transfer_usdc",
+            },
+        },
         "signers": {
             TREASURY_SIGNER: {
                 "keystore": str(keys.path("treasury.keystore.json")),

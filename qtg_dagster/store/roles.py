@@ -36,6 +36,7 @@ _WORK = (
 )
 _PROPOSALS = ("template_proposals", "template_proposal_decisions")
 _SWITCHES = ("breakers", "breaker_starts", "velocity_limits", "velocity_spends")
+_TRANSFERS = ("capital_transfer_requests", "ccip_send_intent")
 #: What whoever works shows of itself.
 _ALIVE = ("runners", "worker_heartbeats")
 _PRESENCE = (*_ALIVE, "cycles", "executor_registry", "signer_registry")
@@ -66,6 +67,8 @@ GRANTS: dict[str, dict[str, tuple[str, ...]]] = {
         "INSERT": (
             *_WORK,
             *_SWITCHES,
+            *_TRANSFERS,
+            "capital_transfer_attempts",
             *_PRESENCE,
             *_TEMPLATES,
             *_EVIDENCE,
@@ -73,7 +76,7 @@ GRANTS: dict[str, dict[str, tuple[str, ...]]] = {
             *_PROPOSALS,
             "movement_callback_outbox",
         ),
-        "UPDATE": (*_WORK, *_SWITCHES, *_PRESENCE, *_TEMPLATES),
+        "UPDATE": (*_WORK, *_SWITCHES, *_TRANSFERS, *_PRESENCE, *_TEMPLATES),
         "UPDATE (proposal_state, plan_version_id, decided_at)": ("template_proposals",),
         "UPDATE (status, attempts, next_attempt_at, resends)": ("movement_callback_outbox",),
         "DELETE": ("breaker_starts", "velocity_limits"),
@@ -86,6 +89,7 @@ GRANTS: dict[str, dict[str, tuple[str, ...]]] = {
             "audit_events",
             "audit_verifications",
             "movement_requests",
+            *_TRANSFERS,
             *_ALIVE,
             "live_runners",
         ),

@@ -25,6 +25,8 @@ from qtg_dagster.upkeep.delivery import DELIVER
 
 EXECUTOR_HEALTH = "executor_health"
 NONCE_REAPER = "evm_nonce_reaper"
+CCIP_REAPER = "ccip_stranded_reaper"
+CAPITAL_FOLLOWUP = "capital_transfer_followup"
 BALANCE_SNAPSHOT = "balance_snapshot"
 RETENTION = "retention"
 #: Entries of an outbox that are counted at most: enough to say that many wait.
@@ -96,6 +98,17 @@ def worker_specs(settings: Settings) -> list[WorkerSpec]:
             on and settings.evm_nonce_reaper_enabled and not settings.evm_missing,
             max(60, settings.evm_nonce_reaper_interval_seconds),
             core=True,
+        ),
+        WorkerSpec(
+            CCIP_REAPER,
+            on and settings.ccip_stranded_reaper_enabled,
+            max(60, settings.ccip_stranded_reaper_interval_seconds),
+            core=True,
+        ),
+        WorkerSpec(
+            CAPITAL_FOLLOWUP,
+            on and settings.capital_transfer_followup_enabled,
+            max(60, settings.capital_transfer_followup_interval_seconds),
         ),
         WorkerSpec(
             BALANCE_SNAPSHOT,

@@ -29,12 +29,14 @@ _PEOPLE = "no lane takes part in it; see the lane desk"
 _NO_SIGNER = "the venue's key signs requests, not a signer of ours"
 _READS_ONLY = "only reads, so nothing is signed or sent"
 _NO_NONCE = "has no nonces"
+_TRANSFERS = "killed at each by tests/engine/test_transfer_deaths.py, which asks how many movements there are"
 _ONLY_DESK = "an executor's work; see the other lanes"
 _DESK_POINTS = frozenset({P.APPROVE, P.EXPIRE, P.CYCLE_INSERT})
 _LATER_POINTS = frozenset({P.CALLBACK_CLAIM, P.CALLBACK_SENT_UNSAVED, P.AUDIT_PROMOTE})
 #: Killed at each of them in tests/nonces/test_nonce_crashes.py.
 _FILLING = "a person's action on a nonce that no lane's worker will use"
 _FILLING_POINTS = frozenset({P.NONCE_FILL_ORDERED, P.NONCE_FILL_PREPARED, P.NONCE_FILL_SENT})
+_TRANSFER_POINTS = frozenset({P.TRANSFER_STORED, P.TRANSFER_MOVEMENT_MADE, P.TRANSFER_BEGUN, P.TRANSFER_FOLLOWED})
 _NONCE_POINTS = frozenset({P.NONCE_RESERVE, P.NONCE_RELEASE})
 
 _NOT: dict[Lane, dict[FaultPoint, str]] = {
@@ -60,6 +62,8 @@ def why_not(lane: Lane, point: FaultPoint) -> str | None:
         return _LATER
     if point in _FILLING_POINTS:
         return _FILLING
+    if point in _TRANSFER_POINTS:
+        return _TRANSFERS
     if lane is Lane.DESK:
         return None if point in _DESK_POINTS else _ONLY_DESK
     if point in _DESK_POINTS:

@@ -29,9 +29,11 @@ def test_every_name_is_known() -> None:
         "approve_movement",
         "approve_template_proposal",
         "balance_snapshots",
+        "cancel_capital_transfer",
         "cancel_movement",
         "clear_velocity_limit",
         "close_breaker",
+        "close_capital_transfer",
         "complete_manual_step",
         "create_movement",
         "deliver",
@@ -39,20 +41,24 @@ def test_every_name_is_known() -> None:
         "enrol_signer",
         "executor_health",
         "expire",
+        "follow_up_capital_transfers",
         "observe",
         "open_breaker",
         "propose_template",
         "publish_templates",
+        "reap_ccip_stranded",
         "reap_evm_nonces",
         "recover",
         "redrive_callbacks",
         "reject_movement",
         "reject_template_proposal",
         "release_breaker",
+        "request_capital_transfer",
         "resend_callbacks",
         "resume_core",
         "resume_movement",
         "retain",
+        "retry_capital_transfer",
         "retry_node",
         "review_movement",
         "review_template_proposal",
@@ -70,6 +76,8 @@ def test_every_name_is_known() -> None:
     assert sorted(schedule.name for schedule in found.schedule_defs) == [
         "balance_snapshots",
         "executor_health",
+        "follow_up_capital_transfers",
+        "reap_ccip_stranded",
         "reap_evm_nonces",
         "retain",
     ]
@@ -87,6 +95,7 @@ def test_every_name_is_known() -> None:
     assert sorted(key.to_user_string() for key in graph.get_all_asset_keys()) == [
         "balances",
         "callbacks",
+        "capital_transfers",
         "executors",
         "movements",
         "retention",
@@ -97,9 +106,11 @@ def test_every_name_is_known() -> None:
         "every_venue_answered",
         "fresh",
         "ledger_adds_up",
+        "no_ccip_send_stranded",
         "none_down",
         "none_held_back",
         "none_in_dlq",
+        "none_needs_attention",
         "none_needs_intervention",
         "retention_keeps_up",
         "signers_as_enrolled",
@@ -140,9 +151,12 @@ def test_workers_that_are_off_stand_stopped_with_the_reason() -> None:
 def test_a_flag_of_its_own_stops_one_schedule_alone() -> None:
     found = repository(evm_nonce_reaper_enabled=False, balance_snapshot_enabled=True)
     running = {one.name: one.default_status.value for one in found.schedule_defs}
-    assert running.pop("reap_evm_nonces") == "STOPPED"
-    assert set(running) >= {"balance_snapshots", "executor_health", "retain"}
+    assert [running.pop(name) for name in ("reap_evm_nonces", "follow_up_capital_transfers")] == ["STOPPED"] * 2
+    assert set(running) >= {"balance_snapshots", "executor_health", "reap_ccip_stranded", "retain"}
     assert set(running.values()) == {"RUNNING"}
+    assert "MG_CAPITAL_TRANSFER_FOLLOWUP_ENABLED is false" in (
+        found.get_schedule_def("follow_up_capital_transfers").description or ""
+    )
     assert "MG_EVM_NONCE_REAPER_ENABLED" in (found.get_schedule_def("reap_evm_nonces").description or "")
 
 

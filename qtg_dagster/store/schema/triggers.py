@@ -6,6 +6,7 @@ Both are generated: the moves from `domain.states`, so the database and the engi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import TypeVar
 
 from sqlalchemy import DDL, event
@@ -15,13 +16,10 @@ from qtg_dagster.domain.states import (
     INITIAL_REQUEST_STATE,
     NODE_MOVES,
     REQUEST_MOVES,
-    NodeState,
-    ProposalState,
-    RequestState,
 )
 from qtg_dagster.store.schema.base import SCHEMA, metadata
 
-State = TypeVar("State", NodeState, RequestState, ProposalState)
+State = TypeVar("State", bound=StrEnum)
 
 #: Tables whose rows are evidence: nobody updates or deletes them.
 APPEND_ONLY = (
@@ -50,7 +48,14 @@ COUNT_FAILED_TRIGGER = (
 )
 
 
-def guard_function(table: str, column: str, moves: Mapping[State, frozenset[State]], initial: State) -> str:
+def guard_function(
+    table: str,
+    column: str,
+    moves: Mapping[State, frozenset[State]],
+    initial: State,
+    *,
+    declared_in: str = "domain/states.py",
+) -> str:
     """SQL of the trigger function that lets only declared moves through and counts them."""
     legal = sorted(f"{old}>{new}" for old, targets in moves.items() for new in targets)
     pairs = ",\n        ".join(f"'{pair}'" for pair in legal)
@@ -68,7 +73,7 @@ BEGIN
         {pairs}
         ]) THEN
             RAISE EXCEPTION '{table}: % may not become %', OLD.{column}, NEW.{column}
-                USING ERRCODE = 'check_violation', HINT = 'legal moves are declared in domain/states.py';
+                USING ERRCODE = 'check_violation', HINT = 'legal moves are declared in {declared_in}';
         END IF;
         NEW.state_version := OLD.state_version + 1;
     END IF;
