@@ -170,8 +170,8 @@ class Standing:
     """All that decides what a person may do about a transfer."""
 
     state: TransferState
-    has_movement: bool  # in its present attempt
-    movement: MovementStanding | None  # None although there is one = not stored any more
+    has_movement: bool  # at least one attempt became one
+    movement: MovementStanding | None  # the newest; None although there is one = not stored any more
 
     @property
     def gone(self) -> bool:

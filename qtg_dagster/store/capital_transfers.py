@@ -139,6 +139,11 @@ class Transfer:
         return last.movement_id if last is not None and last.attempt_no == self.attempt_no else None
 
     @property
+    def last_movement_id(self) -> str | None:
+        """The newest movement that any attempt became."""
+        return self.attempts[-1].movement_id if self.attempts else None
+
+    @property
     def amount(self) -> str:
         return Amount(Asset("units", self.decimals), self.base_units).to_text()
 

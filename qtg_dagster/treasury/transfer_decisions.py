@@ -29,7 +29,7 @@ async def retry_capital_transfer(engine: Engine, transfer_id: str, *, actor: str
         transfer, standing = await _lock_for(engine, tx, transfer_id, TransferAction.RETRY)
         await _end_movement(engine, tx, transfer, standing, actor, f"it is tried again: {reason}")
         await move_transfer(tx, transfer, TransferState.REQUESTED, new_attempt=True)
-        details = {"reason": reason, "attempt_no": transfer.attempt_no + 1, "after_movement": transfer.movement_id}
+        details = {"reason": reason, "attempt_no": transfer.attempt_no + 1, "after_movement": transfer.last_movement_id}
         await note(tx, transfer, "retry", actor, details)
     return await begin_capital_transfer(engine, transfer_id)
 
@@ -44,7 +44,7 @@ async def cancel_capital_transfer(engine: Engine, transfer_id: str, *, actor: st
         transfer, standing = await _lock_for(engine, tx, transfer_id, TransferAction.CANCEL)
         await _end_movement(engine, tx, transfer, standing, actor, reason)
         await move_transfer(tx, transfer, TransferState.CANCELLED)
-        await note(tx, transfer, "cancel", actor, {"reason": reason, "movement_request_id": transfer.movement_id})
+        await note(tx, transfer, "cancel", actor, {"reason": reason, "movement_request_id": transfer.last_movement_id})
         return await read_transfer(tx, transfer.network_class, transfer_id)
 
 
@@ -58,7 +58,7 @@ async def close_capital_transfer(engine: Engine, transfer_id: str, *, actor: str
         transfer, standing = await _lock_for(engine, tx, transfer_id, TransferAction.CLOSE)
         effects = standing.movement.possible_effects() if standing.movement is not None else ("not known any more",)
         await move_transfer(tx, transfer, TransferState.CLOSED)
-        details = {"reason": reason, "movement_request_id": transfer.movement_id, "effects": list(effects)}
+        details = {"reason": reason, "movement_request_id": transfer.last_movement_id, "effects": list(effects)}
         await note(tx, transfer, "close", actor, details)
         return await read_transfer(tx, transfer.network_class, transfer_id)
 
@@ -84,7 +84,7 @@ async def _lock_for(
 async def _end_movement(
     engine: Engine, tx: Transaction, transfer: Transfer, standing: Standing, actor: str, reason: str
 ) -> None:
-    """Cancel the movement of the present attempt, unless it has ended for good; raises `Conflict` when it cannot be."""
+    """Cancel the newest movement, unless it has ended for good; raises `Conflict` when it cannot be."""
     movement = standing.movement
     if movement is not None and not movement.final:
         why = f"capital transfer {transfer.transfer_id}: {reason}"

@@ -11,21 +11,23 @@ from qtg_dagster.store.database import Transaction
 
 async def standing_of(engine: Engine, tx: Transaction, transfer: Transfer, *, held: bool = False) -> Standing:
     """A transfer and its movement; with `held`, nobody moves the movement either until the transaction ends."""
-    return Standing(
-        transfer.state, transfer.movement_id is not None, await movement_of(engine, tx, transfer, held=held)
-    )
+    movement = await movement_of(engine, tx, transfer, held=held)
+    return Standing(transfer.state, transfer.last_movement_id is not None, movement)
 
 
 async def movement_of(
     engine: Engine, tx: Transaction, transfer: Transfer, *, held: bool = False
 ) -> MovementStanding | None:
-    """The movement of the present attempt; None when it has none, or none that is stored any more."""
-    if transfer.movement_id is None:
+    """The newest movement; None when there is none, or when it is not stored any more.
+
+    That of an earlier attempt counts while the present one has none: it has ended, which is seen here once more.
+    """
+    if transfer.last_movement_id is None:
         return None
     async with engine.store.deciding(tx) as decisions:
         read = decisions.lock_request if held else decisions.read_request
         try:
-            request = await read(transfer.movement_id, transfer.network_class)
+            request = await read(transfer.last_movement_id, transfer.network_class)
         except NotFound:
             return None
     return MovementStanding(
