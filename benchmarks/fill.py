@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import psycopg
 from psycopg import sql
 from sqlalchemy.engine import make_url
@@ -34,11 +37,9 @@ _COPIES = (
 )
 
 
-def copies_of(url: str, request_id: str, many: int) -> None:
-    """Add `many` copies of a movement with its nodes, attempts and steps, then ANALYZE.
-
-    Triggers and foreign keys are off meanwhile, which takes a superuser: the embedded server's, or the URL's own.
-    """
+@contextmanager
+def as_superuser(url: str) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+    """A session without triggers and foreign keys, which takes a superuser: the embedded server's, or the URL's own."""
     parsed = make_url(url)
     as_whom = parsed if parsed.host or parsed.password else parsed.set(username="postgres")
     with psycopg.connect(as_whom.render_as_string(hide_password=False), autocommit=True) as connection:
@@ -46,6 +47,15 @@ def copies_of(url: str, request_id: str, many: int) -> None:
             connection.execute("SET session_replication_role = replica")
         except psycopg.errors.InsufficientPrivilege as refused:
             raise ConfigurationError("--url: filling the tables needs a superuser; leave --url out") from refused
+        yield connection
+
+
+def copies_of(url: str, request_id: str, many: int) -> None:
+    """Add `many` copies of a movement with its nodes, attempts and steps, then ANALYZE.
+
+    Triggers and foreign keys are off meanwhile.
+    """
+    with as_superuser(url) as connection:
         given = {"many": sql.Literal(many), "model": sql.Literal(request_id)}
         connection.execute(sql.SQL(_MAPS).format(**given))
         for table, source, replaced in _COPIES:

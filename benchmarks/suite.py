@@ -18,7 +18,7 @@ from benchmarks.server import fresh_database, server, settings_of
 from qtg_dagster.host.bytecode import compile_sources
 
 PEERS = ("dbos", "pgqueuer", "procrastinate")
-CASES = ("throughput", "enqueue", "observing", "growth", "processes", "hand-over", "event-log", "kill")
+CASES = ("throughput", "enqueue", "observing", "growth", "processes", "hand-over", "event-log", "retention", "kill")
 _ROOT = Path(__file__).parent.parent
 
 
@@ -147,6 +147,22 @@ def event_log(suite: Suite) -> None:
     suite.row("(i) nodes/s, event log hanging against answering", f"{hangs} / {answers}", ratio, 0.95, at_least=True)
 
 
+def retention(suite: Suite) -> None:
+    found = suite.ours("retention", "retention", *(["--trees", "5000", "--seconds", "5"] if suite.quick else []))
+    measured = f"{found['without']:.4g} / {found['beside']:.4g}, {found['rows']:.3g} rows"
+    suite.row("(r) live dispatch, without deletion against beside it", measured, found["slower"], 1.2, at_least=False)
+    measured = f"{found['p99_beside_ms']:.3g} / {found['p99_without_ms']:.3g}"
+    suite.row(
+        "(r) enqueue to provider call p99, beside deletion against without",
+        measured,
+        found["p99_slower"],
+        1.2,
+        at_least=False,
+    )
+    measured = f"{found['rows_per_second_alone']:.4g} rows/s alone"
+    suite.row("(r) a pass with nothing to do, ms", measured, found["nothing_to_do_ms"], 500, at_least=False)
+
+
 def kill(suite: Suite) -> None:
     systems = ("qtg", "qtg forked", "dbos", "pgqueuer") if suite.with_peers else ("qtg", "qtg forked")
     for seed in range(1, 2 if suite.quick else 4):
@@ -166,7 +182,7 @@ def kill(suite: Suite) -> None:
 
 
 _RUN: dict[str, Callable[[Suite], None]] = dict(
-    zip(CASES, (throughput, enqueue, observing, growth, processes, hand_over, event_log, kill), strict=True)
+    zip(CASES, (throughput, enqueue, observing, growth, processes, hand_over, event_log, retention, kill), strict=True)
 )
 
 
