@@ -12,6 +12,7 @@ EXECUTORS = dg.AssetKey("executors")
 MOVEMENTS = dg.AssetKey("movements")
 WORKERS = dg.AssetKey("workers")
 RETENTION = dg.AssetKey("retention")
+AUDIT_TRAIL = dg.AssetKey("audit_trail")
 
 #: Tag of a scheduled run: the time it was scheduled for, from which its windows follow.
 WINDOW_TAG = "qtg/window"

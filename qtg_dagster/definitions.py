@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
+from assets.audit import audit_trail, verify_audit_chain
 from assets.balances import balance_snapshots, balances
 from assets.breakers import none_held_back
 from assets.callbacks import callbacks, none_in_dlq
@@ -39,7 +40,7 @@ from sensors.schedules import schedules
 def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definitions:
     """All definitions, for these settings' flags and intervals and with these resources."""
     return dg.Definitions(
-        assets=[balances, callbacks, capital_transfers, executors, movements, retention, workers],
+        assets=[audit_trail, balances, callbacks, capital_transfers, executors, movements, retention, workers],
         asset_checks=[
             *asset_checks,
             none_in_dlq,
@@ -66,6 +67,7 @@ def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definiti
             expire,
             resume_core,
             retain_job,
+            verify_audit_chain,
         ],
         sensors=[
             *drain_sensors(settings),

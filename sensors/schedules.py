@@ -1,4 +1,4 @@
-"""Schedules: health of executors, balances, deletion, the reapers, and the follow-up of capital transfers."""
+"""Schedules: health of executors, balances, deletion, the audit chain, the reapers, and the follow-up of transfers."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import Any
 
 import dagster as dg
 
+from assets.audit import verify_audit_chain
 from assets.balances import balance_snapshots
 from assets.executors import executor_health
 from assets.keys import WINDOW_TAG
@@ -17,6 +18,7 @@ from qtg_dagster.store.core_group import FailedRun
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.heartbeats import Heartbeats
 from qtg_dagster.treasury.transfer_followup import count_due
+from qtg_dagster.upkeep.audit_verification import AUDIT_VERIFICATION
 from qtg_dagster.upkeep.ccip_reaper import count_old_sends
 from qtg_dagster.upkeep.core_group import look_after_core
 from qtg_dagster.upkeep.cycles import backing_off, cron_of, cycle_key
@@ -58,7 +60,14 @@ def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
         worker_switch(settings).schedule_status,
         worker_switch(settings).explain("Deletes what has settled and is past its window."),
     )
-    return [health, balances, deletion, *(_when_due(settings, watched) for watched in _WATCHED)]
+    verification = _schedule(
+        verify_audit_chain,
+        AUDIT_VERIFICATION,
+        settings.audit_verification_interval_seconds,
+        worker_switch(settings).schedule_status,
+        worker_switch(settings).explain("Verifies the audit chain, and signs its head where a key is set."),
+    )
+    return [health, balances, deletion, verification, *(_when_due(settings, watched) for watched in _WATCHED)]
 
 
 def request_of(scheduled: dg.ScheduleEvaluationContext) -> dg.RunRequest:

@@ -45,3 +45,11 @@ class AuditCourier:
     async def waiting(self, horizon_seconds: float = 0) -> int:  # noqa: ARG002
         """Entries that are not promoted yet, counted up to a batch."""
         return (await waiting_entries(self._database, self._network_class, most=self._batch)).entries
+
+
+async def promote_all(database: Database, network_class: str) -> int:
+    """Promote batch after batch until nothing waits, or another promoter is at it; gives how many entries that were."""
+    many = 0
+    while done := await promote_entries(database, network_class, BATCH):
+        many += done
+    return many

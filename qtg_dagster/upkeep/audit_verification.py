@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from qtg_dagster.domain.audit_checkpoint import Checkpoint
 from qtg_dagster.domain.errors import ConfigurationError, Conflict
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.audit_verifications import (
+    Verification,
     last_good_verification,
     last_verification,
     record_verification,
@@ -46,7 +48,6 @@ async def verify_and_record(database: Database, settings: Settings, *, complete:
     last, good = await last_verification(database, network_class), await last_good_verification(database, network_class)
     whole = complete or last is None or last.problem is not None or not await _recently_whole(database, settings)
     behind = START if whole or last is None else last.head
-    marks = [Mark(good.head, f"the verification of {good.verified_at:%Y-%m-%d %H:%M:%S} UTC")] if good else []
     signed, wrong = (
         read_marks([place.folder], network_class, [place.public_key], least=behind.sequence)
         if place is not None and place.folder.is_dir()
@@ -56,7 +57,7 @@ async def verify_and_record(database: Database, settings: Settings, *, complete:
         database,
         network_class,
         behind=behind,
-        marks=[*(mark for mark in marks if mark.head != START), *signed],
+        marks=[*_marks(good), *signed],
         more=wrong,
         every_entry=not whole and last is not None and last.recent,
     )
@@ -76,6 +77,18 @@ async def verify_and_record(database: Database, settings: Settings, *, complete:
     return VerifiedTrail(report, write_checkpoint(place, Checkpoint.of(network_class, report.head, at)))
 
 
+async def verify_against(
+    database: Database, settings: Settings, checkpoints: Sequence[Path], public_keys: Sequence[str]
+) -> TrailReport:
+    """Verify the whole chain against these checkpoints, and the last good verification; nothing is written.
+
+    Raises `ConfigurationError` for a file that is no checkpoint.
+    """
+    marks, wrong = read_marks(checkpoints, settings.network_class, public_keys)
+    good = await last_good_verification(database, settings.network_class)
+    return await verify_trail(database, settings.network_class, marks=[*_marks(good), *marks], more=wrong)
+
+
 async def sign_head(database: Database, settings: Settings) -> VerifiedTrail:
     """A checkpoint on somebody's word.
 
@@ -87,6 +100,12 @@ async def sign_head(database: Database, settings: Settings) -> VerifiedTrail:
     if not verified.report.right:
         raise Conflict(f"nothing was signed, the audit trail is not right: {verified.report.problem}")
     return verified
+
+
+def _marks(good: Verification | None) -> list[Mark]:
+    if good is None or good.head == START:
+        return []
+    return [Mark(good.head, f"the verification of {good.verified_at:%Y-%m-%d %H:%M:%S} UTC")]
 
 
 async def _recently_whole(database: Database, settings: Settings) -> bool:

@@ -20,6 +20,7 @@ from qtg_dagster.store.callbacks import CallbackOutbox
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.life_signs import live_kinds, read_heartbeats
 from qtg_dagster.upkeep.audit_promoter import AUDIT_PROMOTER
+from qtg_dagster.upkeep.audit_verification import AUDIT_VERIFICATION
 from qtg_dagster.upkeep.core_group import look_after_core
 from qtg_dagster.upkeep.delivery import DELIVER
 
@@ -116,6 +117,7 @@ def worker_specs(settings: Settings) -> list[WorkerSpec]:
             max(60, settings.balance_snapshot_interval_seconds),
         ),
         WorkerSpec(RETENTION, on, settings.retention_interval_seconds),
+        WorkerSpec(AUDIT_VERIFICATION, on, settings.audit_verification_interval_seconds),
     ]
     couriers = [
         WorkerSpec(name, on, max(HEARTBEAT_SECONDS, every), drain=DELIVER)

@@ -208,19 +208,8 @@ def test_the_hash_is_what_is_written_down() -> None:
 @given(CHAINS)
 def test_an_export_can_be_recomputed_with_the_standard_library_alone(events: list[AuditEvent]) -> None:
     lines = [json.dumps(export_line(event)) for event in events]
-    order = [
-        "previous_hash",
-        "network_class",
-        "sequence",
-        "outbox_id",
-        "occurred_at",
-        "promoted_at",
-        "actor",
-        "action",
-        "subject_type",
-        "subject_id",
-        "details",
-    ]
+    order = ["previous_hash", "network_class", "sequence", "outbox_id", "occurred_at", "promoted_at"]
+    order += ["actor", "action", "subject_type", "subject_id", "details"]
     previous, number = "0" * 64, 0
     for line in lines:  # these lines stand in docs/audit.md
         row, number = json.loads(line), number + 1

@@ -64,6 +64,7 @@ def test_every_name_is_known() -> None:
         "review_template_proposal",
         "set_velocity_limit",
         "skip_manual_step",
+        "verify_audit_chain",
     ]
     assert sorted(sensor.name for sensor in found.sensor_defs) == [
         "due_expirations",
@@ -80,6 +81,7 @@ def test_every_name_is_known() -> None:
         "reap_ccip_stranded",
         "reap_evm_nonces",
         "retain",
+        "verify_audit_chain",
     ]
     assert sorted(found.get_top_level_resources()) == [
         "chains",
@@ -93,6 +95,7 @@ def test_every_name_is_known() -> None:
     ]
     graph = found.asset_graph
     assert sorted(key.to_user_string() for key in graph.get_all_asset_keys()) == [
+        "audit_trail",
         "balances",
         "callbacks",
         "capital_transfers",
@@ -102,6 +105,7 @@ def test_every_name_is_known() -> None:
         "workers",
     ]
     assert sorted(key.name for key in graph.asset_check_keys) == [
+        "audit_chain_verifies",
         "core_group_runs",
         "every_venue_answered",
         "fresh",

@@ -61,7 +61,7 @@ audit_events = Table(
     UniqueConstraint("outbox_id"),
     CheckConstraint("sequence > 0", name="counts_from_one"),
     CheckConstraint("length(previous_hash) = 64 AND length(row_hash) = 64", name="hashes_are_whole"),
-    Index("ix_audit_events_subject", "subject_type", "subject_id"),
+    Index("ix_audit_events_subject", "subject_id"),
 )
 
 audit_verifications = Table(

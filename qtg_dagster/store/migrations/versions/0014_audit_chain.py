@@ -24,6 +24,8 @@ def upgrade() -> None:
         'length(previous_hash) = 64 AND length(row_hash) = 64',
         schema='qtg',
     )
+    op.drop_index('ix_audit_events_subject', 'audit_events', schema='qtg')
+    op.create_index('ix_audit_events_subject', 'audit_events', ['subject_id'], schema='qtg')
     op.drop_index('ix_audit_outbox_pending', 'audit_outbox', schema='qtg')
     op.create_index(
         'ix_audit_outbox_pending',
