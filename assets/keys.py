@@ -8,6 +8,7 @@ GROUP = "treasury"
 BALANCES = dg.AssetKey("balances")
 CALLBACKS = dg.AssetKey("callbacks")
 CAPITAL_TRANSFERS = dg.AssetKey("capital_transfers")
+EVM_NONCES = dg.AssetKey("evm_nonces")
 EXECUTORS = dg.AssetKey("executors")
 MOVEMENTS = dg.AssetKey("movements")
 WORKERS = dg.AssetKey("workers")

@@ -12,6 +12,7 @@ from assets.capital_transfers import capital_transfers, transfer_checks
 from assets.checks import asset_checks
 from assets.executors import executor_health, executors
 from assets.movements import movements
+from assets.nonces import evm_nonces, no_dead_nonce
 from assets.retention import retain_job, retention, retention_keeps_up
 from assets.workers import worker_checks, workers
 from qtg_dagster.jobs.breakers import breaker_jobs
@@ -24,6 +25,7 @@ from qtg_dagster.jobs.drains import drain_jobs
 from qtg_dagster.jobs.expirations import expire
 from qtg_dagster.jobs.limits import limit_jobs
 from qtg_dagster.jobs.movements import movement_jobs
+from qtg_dagster.jobs.nonces import nonce_jobs
 from qtg_dagster.jobs.review import review_movement
 from qtg_dagster.jobs.signers import enrol_signer
 from qtg_dagster.jobs.templates import proposal_jobs
@@ -40,12 +42,23 @@ from sensors.schedules import schedules
 def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definitions:
     """All definitions, for these settings' flags and intervals and with these resources."""
     return dg.Definitions(
-        assets=[audit_trail, balances, callbacks, capital_transfers, executors, movements, retention, workers],
+        assets=[
+            audit_trail,
+            balances,
+            callbacks,
+            capital_transfers,
+            evm_nonces,
+            executors,
+            movements,
+            retention,
+            workers,
+        ],
         asset_checks=[
             *asset_checks,
             none_in_dlq,
             none_held_back,
             *transfer_checks,
+            no_dead_nonce,
             *worker_checks,
             retention_keeps_up,
         ],
@@ -59,6 +72,7 @@ def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definiti
             *breaker_jobs,
             *limit_jobs,
             *callback_jobs,
+            *nonce_jobs,
             enrol_signer,
             executor_health,
             balance_snapshots,

@@ -12,6 +12,7 @@ from assets.callbacks import find_given_up
 from assets.capital_transfers import find_stranded, find_transfers
 from assets.checks import Finding, find_interventions, find_old_balances
 from assets.movements import materialization
+from assets.nonces import find_dead_nonces
 from assets.workers import find_workers
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
@@ -107,6 +108,7 @@ async def look(database: Database, settings: Settings, cursor: Cursor) -> News:
         await find_given_up(database, settings),
         await find_transfers(database, settings),
         await find_stranded(database, settings),
+        await find_dead_nonces(database, settings),
         *await find_workers(database, settings),
     ]
     return News(settled, sorted(found, key=lambda movement: order[movement.request_id]), findings)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from qtg_dagster.composition import Platform
     from qtg_dagster.engine.parts import Engine
     from qtg_dagster.store.views import MovementView
 
@@ -251,14 +252,19 @@ def show(request_id: str, journal: bool) -> None:
 
 
 def run(work: Callable[[Engine], Awaitable[None]]) -> None:
-    """Run one action on an open platform; an error of ours becomes one line and exit code 1."""
+    """Run one action on the engine of an open platform; an error of ours becomes one line and exit code 1."""
+    run_on_platform(lambda platform: work(platform.engine))
+
+
+def run_on_platform(work: Callable[[Platform], Awaitable[None]]) -> None:
+    """The same for an action that needs more of the platform."""
     from qtg_dagster.composition import open_platform
     from qtg_dagster.domain.errors import QtgError
     from qtg_dagster.host.environment import machine_settings
 
     async def action() -> None:
         async with open_platform(machine_settings(), pool_size=2) as platform:
-            await work(platform.engine)
+            await work(platform)
 
     try:
         asyncio.run(action())

@@ -44,6 +44,7 @@ from qtg_dagster.store.audit import audit
 from qtg_dagster.store.database import Transaction
 from qtg_dagster.store.nonce_fillers import (
     Filler,
+    acknowledge_original,
     fillers_of,
     finish_nonce,
     note,
@@ -51,8 +52,9 @@ from qtg_dagster.store.nonce_fillers import (
     store_signed,
     tell_of_original,
 )
-from qtg_dagster.store.nonce_records import NonceRecord, effects_of, find_nonce, signed_before
+from qtg_dagster.store.nonce_records import NonceRecord, effects_of, find_nonce, open_nonces, signed_before
 from qtg_dagster.store.nonces import LOCK_SENDER
+from qtg_dagster.upkeep.nonce_alarms import mined_after_all
 
 log = structlog.get_logger("qtg.upkeep")
 
@@ -69,6 +71,10 @@ class Judged:
     found: Judgement
     fillers: tuple[Filler, ...] = ()
     problem: str = ""
+
+    @property
+    def to_do(self) -> str:
+        return mined_after_all(self.record) or self.found.to_do
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +119,31 @@ class NonceDesk:
             raise NotFound(f"nonce {nonce} of {sender} on {chain} was never reserved here; see `qtg nonce list`")
         return await self.judge(record)
 
+    async def survey(self, *, chain: str | None = None, sender: str | None = None) -> list[Judged]:
+        """Every nonce that is held, dead, uncertain or whose use must be told, judged now; in order."""
+        network_class = self._engine.settings.network_class
+        async with self._engine.database.transaction() as tx:
+            records = await open_nonces(tx, network_class, chain=chain, sender=sender)
+        return [await self.judge(record) for record in records]
+
+    async def acknowledge(self, chain: str, sender: str, nonce: int, *, actor: str, reason: str) -> None:
+        """Say that a transaction which was mined although its node had ended is dealt with; raises `Conflict`."""
+        _said(actor=actor, reason=reason)
+        network_class = self._engine.settings.network_class
+        async with self._engine.database.transaction() as tx:
+            record = await find_nonce(tx, network_class, chain, sender, nonce)
+            if record is None or not await acknowledge_original(tx, record, actor=actor):
+                raise Conflict(f"nonce {nonce} of {sender} on {chain}: there is nothing to acknowledge")
+            await audit(
+                tx,
+                network_class=network_class,
+                actor=actor,
+                action="acknowledge_nonce",
+                subject_id=record.name,
+                subject_type="evm_nonce",
+                details={"used_tx": record.used_tx, "node_id": record.node_id, "reason": reason},
+            )
+
     async def judge(self, record: NonceRecord) -> Judged:
         """How a recorded nonce stands; a chain that cannot be asked leaves it uncertain, with the reason."""
         async with self._engine.database.transaction() as tx:
@@ -146,9 +177,7 @@ class NonceDesk:
         looked at, and ends COMPLETED should its own transaction be mined, FAILED with the filler as proof otherwise.
         Raises `Conflict`, `SigningRefused` or what else stands in the way; once ordered it can be asked for again.
         """
-        for field, value in (("actor", actor), ("reason", reason)):
-            if not value.strip():
-                raise InvalidInput(field, "is empty", "Say who and why: it goes into the audit trail.")
+        _said(actor=actor, reason=reason)
         plan = await self.plan(chain, sender, nonce, cancel=cancel)
         filler = plan.goes_on or await self._order(plan.judged, plan.kind, version=1, actor=actor, reason=reason)
         filling = await self._drive(plan.judged.record, filler)
@@ -335,6 +364,12 @@ class NonceDesk:
         async with self._engine.database.transaction() as tx:
             fillers = await fillers_of(tx, filler.chain, filler.sender, filler.nonce)
         return next(each for each in fillers if each.id == filler.id)
+
+
+def _said(**who_and_why: str) -> None:
+    for field, value in who_and_why.items():
+        if not value.strip():
+            raise InvalidInput(field, "is empty", "Say who and why: it goes into the audit trail.")
 
 
 def _permitted(judged: Judged, *, cancel: bool) -> FillKind:

@@ -25,6 +25,7 @@ def repository(**settings: object) -> dg.RepositoryDefinition:
 def test_every_name_is_known() -> None:
     found = repository()
     assert sorted(job.name for job in found.get_all_jobs() if not job.name.startswith("__")) == [
+        "acknowledge_nonce",
         "adopt_into_node",
         "approve_movement",
         "approve_template_proposal",
@@ -41,6 +42,7 @@ def test_every_name_is_known() -> None:
         "enrol_signer",
         "executor_health",
         "expire",
+        "fill_nonce",
         "follow_up_capital_transfers",
         "observe",
         "open_breaker",
@@ -99,6 +101,7 @@ def test_every_name_is_known() -> None:
         "balances",
         "callbacks",
         "capital_transfers",
+        "evm_nonces",
         "executors",
         "movements",
         "retention",
@@ -111,6 +114,7 @@ def test_every_name_is_known() -> None:
         "fresh",
         "ledger_adds_up",
         "no_ccip_send_stranded",
+        "no_dead_nonce",
         "none_down",
         "none_held_back",
         "none_in_dlq",

@@ -180,3 +180,12 @@ def test_drains_take_a_movement_from_ready_to_completed(
     runners = rows("SELECT kind, dagster_run_id, end_reason FROM qtg.runners ORDER BY id")
     assert [row["kind"] for row in runners] == ["dispatch", "observe"] * 2
     assert all(row["dagster_run_id"] and row["end_reason"] == "finished" for row in runners)
+
+
+def test_a_nonce_that_was_never_reserved_is_not_filled_and_says_so(launch: Launch, failure: Shown, rows: Rows) -> None:
+    who = {"chain": "eip155:1", "sender": "0x" + "ab" * 20, "nonce": 4, "actor": "olivia"}
+    refused = failure(launch("fill_nonce", "fill", **who, reason="it holds up the others"))
+    assert "was never reserved here" in refused.description
+    nothing = failure(launch("acknowledge_nonce", "acknowledge", **who, reason="asked back"))
+    assert "nothing to acknowledge" in nothing.description
+    assert rows("SELECT 1 FROM qtg.audit_outbox WHERE subject_type = 'evm_nonce'") == []

@@ -10,6 +10,7 @@ from assets.breakers import NONE_HELD_BACK
 from assets.callbacks import NONE_IN_DLQ
 from assets.checks import FRESH, NO_INTERVENTION, asset_checks
 from assets.keys import MOVEMENTS
+from assets.nonces import NO_DEAD_NONCE
 from assets.workers import CORE_GROUP_RUNS, WORKERS_BEAT
 from qtg_dagster.composition import Platform
 from qtg_dagster.domain.plans import Plan
@@ -29,7 +30,7 @@ def completed(approved: str, launch: Launch) -> str:
 def test_a_completed_movement_is_reported_once(completed: str, report: Report) -> None:
     ids, checks, cursor = report()
     assert ids == [completed]
-    expected = (FRESH, NO_INTERVENTION, NONE_HELD_BACK, NONE_IN_DLQ, CORE_GROUP_RUNS, WORKERS_BEAT)
+    expected = (FRESH, NO_INTERVENTION, NONE_HELD_BACK, NONE_IN_DLQ, NO_DEAD_NONCE, CORE_GROUP_RUNS, WORKERS_BEAT)
     assert checks == dict.fromkeys(expected, True)
     ids, checks, _ = report(cursor)
     assert ids == []
