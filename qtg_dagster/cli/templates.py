@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from qtg_dagster.domain.proposals import Proposal
     from qtg_dagster.engine.parts import Engine
 
+_MOST = 1000
+
 
 @click.group()
 def template() -> None:
@@ -30,7 +32,8 @@ def list_() -> None:
         async with engine.database.transaction() as transaction:
             versions = PlanVersions(transaction)
             found = [await versions.find_plan(key) for key in await versions.template_keys()]
-            waiting = [each.template_key for each in await read_proposals(transaction, engine.settings.network_class)]
+            pending = await read_proposals(transaction, engine.settings.network_class, most=_MOST)
+        waiting = [proposal.template_key for proposal in pending]
         for stored in found:
             if stored is not None:
                 plan, many = stored.plan, waiting.count(stored.plan.template_key)
@@ -96,7 +99,7 @@ def propose(file: IO[str], based_on: int, proposed_by: str, reason: str, idempot
 
 @template.command()
 @click.option("--all", "everything", is_flag=True, help="decided and expired ones too")
-@click.option("--most", default=50, show_default=True, type=click.IntRange(1, 1000))
+@click.option("--most", default=50, show_default=True, type=click.IntRange(1, _MOST))
 def proposals(everything: bool, most: int) -> None:
     """Proposals that wait for approval, newest first."""
 

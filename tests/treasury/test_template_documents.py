@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,6 +19,14 @@ from tests.domain.test_plan_diff import PLAN, any_plan
 def test_a_plan_that_was_written_down_reads_as_the_same_plan(plan: Plan) -> None:
     assert read_plan(write_plan(plan)).whole_text == plan.whole_text
     assert read_plan(json.dumps(plan.model_dump(mode="json"))).whole_text == plan.whole_text
+
+
+def test_the_template_in_the_documentation_is_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "templates.md").read_text()
+    [example] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    plan = read_plan(example)
+    assert plan.node("transfer").config["amount"] == "$param:amount"
+    assert plan.approval.required == 2
 
 
 def test_what_goes_without_saying_is_not_written() -> None:

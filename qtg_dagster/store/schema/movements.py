@@ -137,5 +137,6 @@ movement_approvals = Table(
     timestamp("decided_at", now=True),
     one_of("decision", ["approved", "rejected"]),
     not_empty("actor"),
-    UniqueConstraint("request_id", "actor"),
+    # Once each: whoever approved one of several may still reject.
+    UniqueConstraint("request_id", "decision", "actor"),
 )

@@ -57,6 +57,14 @@ async def test_one_rejection_ends_it_whoever_has_approved(bench: Bench) -> None:
     assert bench.ground.request_state(request_id) == "REJECTED"
 
 
+async def test_who_has_approved_may_still_reject(bench: Bench) -> None:
+    request_id = await create(bench.engine, TWO_OF_THREE)
+    await approve(bench, request_id, "grace")
+    await reject_movement(bench.engine, request_id, actor="grace", reason="looked again")
+    assert bench.ground.request_state(request_id) == "REJECTED"
+    assert bench.states(request_id) == {"first": "CANCELLED"}
+
+
 @pytest.mark.parametrize("cancelled", [False, True])
 async def test_of_approvals_at_once_exactly_the_needed_ones_count(bench: Bench, *, cancelled: bool) -> None:
     for _ in range(6):

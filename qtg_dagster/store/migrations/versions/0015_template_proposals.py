@@ -99,6 +99,14 @@ def upgrade() -> None:
         ),
         schema='qtg',
     )
+    # Whoever approved a movement that others must approve too may still reject it.
+    op.drop_constraint('uq_movement_approvals_request_id_actor', 'movement_approvals', schema='qtg', type_='unique')
+    op.create_unique_constraint(
+        op.f('uq_movement_approvals_request_id_decision_actor'),
+        'movement_approvals',
+        ['request_id', 'decision', 'actor'],
+        schema='qtg',
+    )
     for statement in STATEMENTS:
         op.execute(sa.text(statement.replace(':', r'\:')))
 
