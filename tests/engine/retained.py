@@ -31,6 +31,7 @@ TREE = {
     "movement_node_attempts": "request_node_id = ANY (CAST(:nodes AS uuid[]))",
     "movement_node_steps": "request_node_id = ANY (CAST(:nodes AS uuid[]))",
     "evm_nonce_reservation": "request_node_id = ANY (CAST(:nodes AS uuid[]))",
+    "ccip_send_intent": "request_node_id = ANY (CAST(:nodes AS uuid[]))",
 }
 
 

@@ -28,7 +28,7 @@ async def test_a_movement_goes_with_all_that_is_its_and_nothing_else(keeper: Kee
     request_id, other = await keeper.finished(), await keeper.finished(days=29)
     nodes, others = await keeper.nodes(request_id), await keeper.nodes(other)
     before, standing = await keeper.tree(request_id, nodes), await keeper.tree(other, others)
-    assert {table for table, count in before.items() if not count} == {"evm_nonce_reservation"}
+    assert {table for table, count in before.items() if not count} == {"evm_nonce_reservation", "ccip_send_intent"}
     batch = await keeper.batch()
     assert (batch.examined, batch.deleted, batch.held, batch.locked, batch.failed) == (1, 1, 0, 0, 0)
     assert batch.counts == before
@@ -131,6 +131,19 @@ _LINES = "ledger_lines"
 _RESERVED = """
     INSERT INTO qtg.evm_nonce_reservation (chain, sender, nonce, request_node_id, attempt_no, reservation_state)
     SELECT 'eip155:1', '0xab', 7, id, 1, 'RESERVED' FROM qtg.movement_request_nodes WHERE node_key = 'first'"""
+_TRANSFER = """
+    DO $$ BEGIN
+        INSERT INTO qtg.capital_transfer_requests (network_class, transfer_state, source, destination, asset, decimals,
+            base_units, reason, requested_by, body_hash)
+        VALUES ('sandbox', 'REQUESTED', 'a', 'b', 'USDC', 6, 1, '', 'ada', 'h');
+        INSERT INTO qtg.capital_transfer_attempts (transfer_id, attempt_no, movement_request_id, route, template_key)
+        SELECT c.id, 1, r.id, 'way', 'sample' FROM qtg.capital_transfer_requests c, qtg.movement_requests r;
+    END $$"""
+_SEND = """
+    INSERT INTO qtg.ccip_send_intent (network_class, request_node_id, attempt_no, send_state, source_chain,
+        destination_selector, router, sender)
+    SELECT 'sandbox', id, 1, 'INTENT', 'eip155:1', 1, '0xr', '0xs'
+    FROM qtg.movement_request_nodes WHERE node_key = 'first'"""
 HOLDS = {
     "a callback is not delivered": Hold(
         "UPDATE qtg.movement_callback_outbox SET status = 'dlq' WHERE event_type = 'frontier_advanced'",
@@ -155,6 +168,14 @@ HOLDS = {
     "a departure of it is missing": Hold(_AWAY.format(""), _BACK, _LINES),
     "a nonce of it may still be used": Hold(
         _RESERVED, "UPDATE qtg.evm_nonce_reservation SET reservation_state = 'RELEASED'"
+    ),
+    "a capital transfer of it is open": Hold(
+        _TRANSFER, "UPDATE qtg.capital_transfer_requests SET transfer_state = 'CANCELLED', finished_at = now()"
+    ),
+    "a CCIP send of it has no known end": Hold(
+        _SEND,
+        "UPDATE qtg.ccip_send_intent SET send_state = 'RESOLVED', resolution = 'took_effect', evidence_step_id = "
+        "(SELECT min(id) FROM qtg.movement_node_steps)",
     ),
 }
 

@@ -27,13 +27,7 @@ ccip_send_intent = Table(
     metadata,
     serial_key(),
     words("network_class"),
-    # Goes with its node and the proof of its end when their movement is deleted: it says nothing without them.
-    Column(
-        "request_node_id",
-        UUID(as_uuid=False),
-        ForeignKey("qtg.movement_request_nodes.id", ondelete="CASCADE"),
-        nullable=False,
-    ),
+    Column("request_node_id", UUID(as_uuid=False), ForeignKey("qtg.movement_request_nodes.id"), nullable=False),
     Column("attempt_no", Integer, nullable=False),
     words("send_state"),
     Column("state_version", Integer, nullable=False, server_default=text("0")),
@@ -47,7 +41,7 @@ ccip_send_intent = Table(
     words("message_id", nullable=True),
     words("attention", nullable=True),
     words("resolution", nullable=True),
-    Column("evidence_step_id", BigInteger, ForeignKey("qtg.movement_node_steps.id", ondelete="CASCADE")),
+    Column("evidence_step_id", BigInteger, ForeignKey("qtg.movement_node_steps.id")),
     timestamp("intended_at", now=True),
     timestamp("sent_at"),
     timestamp("stranded_at"),
@@ -68,6 +62,7 @@ ccip_send_intent = Table(
     CheckConstraint("send_state <> 'SENT' OR message_id IS NOT NULL", name="sent_has_message"),
     CheckConstraint("(send_state = 'STRANDED') = (attention IS NOT NULL)", name="stranded_is_explained"),
     Index("ix_ccip_send_intent_open", "id", postgresql_where=text("send_state <> 'RESOLVED'")),
+    Index("ix_ccip_send_intent_evidence", "evidence_step_id", postgresql_where=text("evidence_step_id IS NOT NULL")),
     Index("ix_ccip_send_intent_message_id", "message_id", postgresql_where=text("message_id IS NOT NULL")),
 )
 

@@ -124,6 +124,12 @@ HOLDS: dict[str, str] = {
         WHERE n.request_id = t.id AND n.node_kind = 'action' AND n.node_state = 'COMPLETED' AND a.ledger ? 'units'
           AND NOT EXISTS (SELECT FROM qtg.ledger_lines l WHERE l.request_node_id = n.id
                           AND l.attempt_no = n.attempt_no AND l.entry_kind = 'departure'))""",
+    "a capital transfer of it is open": """EXISTS (SELECT FROM qtg.capital_transfer_attempts a
+        JOIN qtg.capital_transfer_requests c ON c.id = a.transfer_id
+        WHERE a.movement_request_id = t.id AND c.finished_at IS NULL)""",
+    "a CCIP send of it has no known end": """EXISTS (SELECT FROM qtg.movement_request_nodes n
+        JOIN qtg.ccip_send_intent i ON i.request_node_id = n.id
+        WHERE n.request_id = t.id AND i.send_state <> 'RESOLVED')""",
 }
 SETTLED = " AND ".join(f"NOT {hold}" if hold.startswith("EXISTS") else f"NOT ({hold})" for hold in HOLDS.values())
 
@@ -132,5 +138,6 @@ CHILDREN: dict[str, str] = {
     "movement_callback_outbox": "request_id = ANY (trees)",
     "movement_approvals": "request_id = ANY (trees)",
     "evm_nonce_reservation": "request_node_id = ANY (members)",
+    "ccip_send_intent": "request_node_id = ANY (members)",
     "movement_node_attempts": "request_node_id = ANY (members)",
 }

@@ -96,12 +96,13 @@ def upgrade() -> None:
     sa.CheckConstraint("source_chain <> ''", name=op.f('ck_ccip_send_intent_source_chain_not_empty')),
     sa.CheckConstraint('destination_selector BETWEEN 0 AND 18446744073709551615', name=op.f('ck_ccip_send_intent_selector_fits')),
     sa.CheckConstraint('nonce >= 0', name=op.f('ck_ccip_send_intent_nonce_not_negative')),
-    sa.ForeignKeyConstraint(['evidence_step_id'], ['qtg.movement_node_steps.id'], name=op.f('fk_ccip_send_intent_evidence_step_id_movement_node_steps'), ondelete='CASCADE'),
-    sa.ForeignKeyConstraint(['request_node_id'], ['qtg.movement_request_nodes.id'], name=op.f('fk_ccip_send_intent_request_node_id_movement_request_nodes'), ondelete='CASCADE'),
+    sa.ForeignKeyConstraint(['evidence_step_id'], ['qtg.movement_node_steps.id'], name=op.f('fk_ccip_send_intent_evidence_step_id_movement_node_steps')),
+    sa.ForeignKeyConstraint(['request_node_id'], ['qtg.movement_request_nodes.id'], name=op.f('fk_ccip_send_intent_request_node_id_movement_request_nodes')),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_ccip_send_intent')),
     sa.UniqueConstraint('request_node_id', 'attempt_no', name=op.f('uq_ccip_send_intent_request_node_id_attempt_no')),
     schema='qtg'
     )
+    op.create_index('ix_ccip_send_intent_evidence', 'ccip_send_intent', ['evidence_step_id'], unique=False, schema='qtg', postgresql_where=sa.text('evidence_step_id IS NOT NULL'))
     op.create_index('ix_ccip_send_intent_message_id', 'ccip_send_intent', ['message_id'], unique=False, schema='qtg', postgresql_where=sa.text('message_id IS NOT NULL'))
     op.create_index('ix_ccip_send_intent_open', 'ccip_send_intent', ['id'], unique=False, schema='qtg', postgresql_where=sa.text("send_state <> 'RESOLVED'"))
     for statement in STATEMENTS:
