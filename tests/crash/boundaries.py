@@ -31,8 +31,8 @@ _READS_ONLY = "only reads, so nothing is signed or sent"
 _NO_NONCE = "has no nonces"
 _TRANSFERS = "killed at each by tests/engine/test_transfer_deaths.py, which asks how many movements there are"
 _ONLY_DESK = "an executor's work; see the other lanes"
-_DESK_POINTS = frozenset({P.APPROVE, P.EXPIRE, P.CYCLE_INSERT})
-_LATER_POINTS = frozenset({P.CALLBACK_CLAIM, P.CALLBACK_SENT_UNSAVED, P.AUDIT_PROMOTE})
+_DESK_POINTS = frozenset({P.APPROVE, P.EXPIRE, P.CYCLE_INSERT, P.AUDIT_PROMOTE})
+_LATER_POINTS = frozenset({P.CALLBACK_CLAIM, P.CALLBACK_SENT_UNSAVED})
 #: Killed at each of them in tests/nonces/test_nonce_crashes.py.
 _FILLING = "a person's action on a nonce that no lane's worker will use"
 _FILLING_POINTS = frozenset({P.NONCE_FILL_ORDERED, P.NONCE_FILL_PREPARED, P.NONCE_FILL_SENT})

@@ -41,6 +41,9 @@ class Case:
         self._random = random.Random(f"{cell}:{seed}")  # noqa: S311 - a seed replays a case
         # Each death takes a window of the cycle for good, and one must be left.
         self._kills = min(kills, 2) if cell.point is P.CYCLE_INSERT else kills
+        # A promoter passes before its commit, and behind it, where one that hangs holds nothing.
+        either = cell.point is P.AUDIT_PROMOTE and cell.action is not FaultAction.HANG
+        self._passing = self._random.choice((1, 2)) if either else 1
         self._workers: list[Worker] = []
         self.outcome = Outcome(cell, seed)
 
@@ -89,7 +92,12 @@ class Case:
     # -- the scene
 
     def _role(self) -> Role:
-        roles = {P.APPROVE: Role.APPROVE, P.EXPIRE: Role.EXPIRE, P.CYCLE_INSERT: Role.CYCLE}
+        roles = {
+            P.APPROVE: Role.APPROVE,
+            P.EXPIRE: Role.EXPIRE,
+            P.CYCLE_INSERT: Role.CYCLE,
+            P.AUDIT_PROMOTE: Role.PROMOTE,
+        }
         return roles.get(self._cell.point, Role.DRAINS)
 
     async def _order(self, many: int = 1) -> None:
@@ -139,7 +147,7 @@ class Case:
 
     @property
     def fault(self) -> str:
-        return f"{self._cell.point}:{self._cell.action}"
+        return f"{self._cell.point}:{self._cell.action}:{self._passing}"
 
     # -- what happens
 
@@ -205,6 +213,8 @@ class Case:
         await self.others_go_on()
         if await held_by(self._bench, hung) != held:
             self.outcome.violations.append("O5: a node was taken from a runner that lives")
+        if self._cell.point is P.AUDIT_PROMOTE:
+            await self._all_is_promoted()
         if self._random.random() < 0.5 or self._cell.point is P.CYCLE_INSERT:
             await hung.kill()
             self.outcome.kills += 1
@@ -304,6 +314,8 @@ class Case:
             await self._until_all_decided()
         if self._cell.point is P.CYCLE_INSERT:
             await self._other_windows_are_served()
+        if self._cell.point is P.AUDIT_PROMOTE:
+            await self._all_is_promoted()
         moves = len(self._bench.booked())
         last = await self.hatch()
         await self._first_move(last, moves)
@@ -328,6 +340,15 @@ class Case:
             return not left
 
         await self._bench.until(none_waits, "a movement waits for ever", _REACH_SECONDS)
+
+    async def _all_is_promoted(self) -> None:
+        """Whoever hangs or died: another promoter brings every entry into the chain."""
+        await self.hatch(Role.PROMOTE)
+
+        async def none_waits() -> bool:
+            return not await self._bench.rows("SELECT 1 AS one FROM qtg.audit_outbox WHERE promoted_at IS NULL")
+
+        await self._bench.until(none_waits, "an audit entry is never promoted", _REACH_SECONDS)
 
     async def _other_windows_are_served(self) -> None:
         """The window that somebody died in stays taken; the ones after it are served."""

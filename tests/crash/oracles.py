@@ -1,6 +1,6 @@
 """Judging a finished case by what the providers have on record, against the database. O1-O12 of the programme.
 
-O6's receiver and O9 (the audit chain) come with the parts that they judge.
+O6's receiver comes with the part that it judges.
 Money that did not move is accounted for too: it waits for a person by name, was called off, or has been lost.
 """
 
@@ -14,6 +14,8 @@ from typing import Any
 from qtg_dagster.composition import Platform
 from qtg_dagster.domain.states import INITIAL_NODE_STATE, NODE_MOVES, NodeState
 from qtg_dagster.store.ledger import LedgerReport, verify_ledger
+from qtg_dagster.upkeep.audit_promoter import promote_all
+from qtg_dagster.upkeep.audit_trail import verify_trail
 from tests.crash.bench import AWAY, WAITS_FOR_A_PERSON, Bench
 from tests.crash.boundaries import Lane
 from tests.crash.provider.executor import CANARY, LOOKS_NEEDED
@@ -68,6 +70,7 @@ async def judge(bench: Bench, lane: Lane | None) -> Verdict:
     await _nonces(verdict, bench, lane)
     await _outbox(verdict, bench)
     await _approvals(verdict, bench)
+    await _audit_trail(verdict, bench)
     await _secrets(verdict, bench)
     await _cycles(verdict, bench)
     return verdict
@@ -220,6 +223,34 @@ async def _approvals(verdict: Verdict, bench: Bench) -> None:
         "AND p.decided_at <= coalesce(r.expires_at, p.decided_at))"
     )
     verdict.demand(not unapproved, "O7", f"attempted without approval: {unapproved}")
+
+
+async def _audit_trail(verdict: Verdict, bench: Bench) -> None:
+    """O9: the chain verifies, each entry is in it once, and each decision names the plan that it was about."""
+    network_class = bench.platform.settings.network_class
+    for _ in range(3):
+        with suppress(*AWAY):
+            await promote_all(bench.platform.database, network_class)
+            report = await verify_trail(bench.platform.database, network_class)
+            break
+    else:
+        raise AssertionError("the audit trail cannot be read")
+    for broken in report.breaks:
+        verdict.demand(False, "O9", broken.told())
+    [counted] = await bench.rows(
+        "SELECT (SELECT count(*) FROM qtg.audit_outbox) AS entries, (SELECT count(*) FROM qtg.audit_events) AS events"
+    )
+    verdict.demand(counted["entries"] == counted["events"] == report.rows, "O9", f"{counted}, {report.rows} read")
+    undone = await bench.rows(
+        "SELECT r.id::text AS id "
+        "FROM qtg.movement_requests r LEFT JOIN qtg.movement_approvals p ON p.request_id = r.id "
+        "WHERE (SELECT count(*) FROM qtg.audit_events e WHERE e.subject_id = r.id::text AND e.action = 'create' "
+        "       AND e.actor = r.requested_by AND e.details ->> 'compiled_plan_hash' = r.compiled_plan_hash) <> 1 "
+        "   OR (p.decision = 'approved' AND NOT EXISTS (SELECT 1 FROM qtg.audit_events e "
+        "       WHERE e.subject_id = r.id::text AND e.action = 'approve' AND e.actor = p.actor "
+        "       AND e.details ->> 'compiled_plan_hash' = p.compiled_plan_hash))"
+    )
+    verdict.demand(not undone, "O9", f"movements whose creation or approval is not in the trail: {undone}")
 
 
 async def _secrets(verdict: Verdict, bench: Bench) -> None:

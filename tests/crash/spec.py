@@ -14,6 +14,7 @@ class Role(StrEnum):
     PASSES = "passes"  # the same as bare passes, which need no slot: somebody else's machine
     APPROVE = "approve"  # approves everything that waits
     EXPIRE = "expire"  # calls off what was not approved in time
+    PROMOTE = "promote"  # promotes audit entries, few at a time
     CYCLE = "cycle"  # serves one window after another
     REAP = "reap"  # gives unused nonces back
 

@@ -17,6 +17,7 @@ _OTHERS = [
     Cell(Lane.DESK, P.APPROVE, A.KILL),
     Cell(Lane.DESK, P.EXPIRE, A.KILL),
     Cell(Lane.DESK, P.CYCLE_INSERT, A.KILL),
+    *(Cell(Lane.DESK, P.AUDIT_PROMOTE, action) for action in A),
     Cell(Lane.EVM_TRANSFER, P.RESPONSE_UNCOMMITTED, A.KILL),
     Cell(Lane.EVM_TRANSFER, P.NONCE_RELEASE, A.KILL),
     Cell(Lane.EVM_OBSERVE, P.OBSERVE_RESPONSE, A.KILL),
@@ -35,6 +36,15 @@ async def test_money_moves_once_whatever_dies(bench: Bench, cell: Cell) -> None:
     assert outcome.violations == []
     assert outcome.hits > 0
     assert outcome.twice == 0
+
+
+async def test_a_promoter_that_dies_behind_its_commit_has_promoted_once(bench: Bench) -> None:
+    """With this seed the second passing kills: the answer of the commit is lost, and everything is in the chain."""
+    case = Case(bench, Cell(Lane.DESK, P.AUDIT_PROMOTE, A.KILL), seed=2, kills=2)
+    assert case.fault == "audit_promote:kill:2"
+    outcome = await case.run()
+    assert outcome.violations == []
+    assert outcome.hits == 2
 
 
 async def test_every_boundary_is_reached_on_some_lane_or_says_why_not() -> None:

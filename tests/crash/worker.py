@@ -28,6 +28,7 @@ from qtg_dagster.executors.registry import ExecutorRegistry
 from qtg_dagster.inventory import AssetEntry, Inventory
 from qtg_dagster.lanes.cex import negative_proof
 from qtg_dagster.settings import Settings
+from qtg_dagster.store.audit_chain import promote_entries
 from qtg_dagster.store.runners import Runner
 from qtg_dagster.upkeep.cycles import PassResult, serve_cycle
 from tests.crash.provider.executor import KEY, SIGNER_KEY, BankExecutor, BankSigner
@@ -36,6 +37,8 @@ from tests.crash.spec import Role, WorkerSpec
 log = structlog.get_logger("qtg.crash")
 
 _SOON = 0.05
+#: Audit entries a commit: a case has more of them, so that a promoter dies with some before and some behind it.
+_FEW_ENTRIES = 2
 #: An unanswered broadcast is looked for this soon; sending the same bytes again is harmless.
 _EVM_GRACE = 0.5
 
@@ -194,6 +197,15 @@ async def _cycle(platform: Platform) -> None:
         await asyncio.sleep(_SOON)
 
 
+async def _promote(platform: Platform) -> None:
+    while True:
+        try:
+            await promote_entries(platform.database, platform.settings.network_class, _FEW_ENTRIES)
+        except Exception:
+            log.exception("promotion failed")
+        await asyncio.sleep(_SOON)
+
+
 async def _reap(platform: Platform) -> None:
     while True:
         try:
@@ -209,5 +221,6 @@ _ROLES: dict[Role, Callable[[Platform], Awaitable[None]]] = {
     Role.APPROVE: _approve,
     Role.EXPIRE: _expire,
     Role.CYCLE: _cycle,
+    Role.PROMOTE: _promote,
     Role.REAP: _reap,
 }
