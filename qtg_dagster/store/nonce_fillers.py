@@ -81,6 +81,7 @@ _TELL = text("""
     FROM qtg.movement_requests
     WHERE id = CAST(:request_id AS uuid) AND callback_url IS NOT NULL
 """)
+_LOCK_MOVEMENT = text("SELECT 1 FROM qtg.movement_requests WHERE id = CAST(:request_id AS uuid) FOR NO KEY UPDATE")
 _JUDGED = text("""
     UPDATE qtg.evm_nonce_reservation SET standing = :standing, standing_why = :why, judged_at = now()
     WHERE id = :reservation_id
@@ -160,6 +161,11 @@ async def note(transaction: Transaction, filler: Filler, evidence: Mapping[str, 
     await transaction.execute(_NOTE, {"id": filler.id, "evidence": as_json(dict(evidence)), "accepted": accepted})
 
 
+async def lock_movement(transaction: Transaction, record: NonceRecord) -> None:
+    """Before anything of a nonce is settled: whoever moves the movement's nodes, or tells its owner, locks it first."""
+    await transaction.execute(_LOCK_MOVEMENT, {"request_id": record.request_id})
+
+
 async def finish_nonce(transaction: Transaction, record: NonceRecord, use: Use, *, actor: str, close: bool) -> bool:
     """Record who used a nonce for good; False when somebody else has already.
 
@@ -180,7 +186,7 @@ async def finish_nonce(transaction: Transaction, record: NonceRecord, use: Use, 
 
 
 async def tell_of_original(transaction: Transaction, record: NonceRecord, use: Use) -> None:
-    """Tell the movement's owner that money moved although its node has ended otherwise."""
+    """Tell the movement's owner that money moved although its node has ended otherwise; its movement is locked."""
     assert use.used_by is UsedBy.ORIGINAL  # noqa: S101 - said by the caller
     payload: dict[str, Any] = {
         "request_id": record.request_id,

@@ -47,6 +47,7 @@ from qtg_dagster.store.nonce_fillers import (
     acknowledge_original,
     fillers_of,
     finish_nonce,
+    lock_movement,
     note,
     order_filler,
     store_signed,
@@ -222,6 +223,7 @@ class NonceDesk:
         return use
 
     async def _finish(self, tx: Transaction, record: NonceRecord, use: Use, actor: str) -> None:
+        await lock_movement(tx, record)
         await tx.execute(LOCK_SENDER, {"chain": record.chain, "sender": record.sender})
         now = await find_nonce(tx, record.network_class, record.chain, record.sender, record.nonce)
         if now is None or now.used_by is not None:

@@ -78,13 +78,19 @@ async def test_the_signed_transaction_that_was_mined_for_a_cancelled_movement_st
     bench: Bench,
 ) -> None:
     """Nobody filled anything: the bytes of a dead process reached the chain."""
-    await bench.strand()
+    request_id = await bench.strand()
+    await bench.sql("UPDATE qtg.movement_requests SET callback_url = 'https://desk.example/hook'")
     await bench.call("eth_sendRawTransaction", bench.signed[0])
     await bench.mined(1)
     await bench.mine(3)
     assert (await reap(bench)).settled == 1
     [told] = (await dead(bench)).values()
     assert "the money has moved" in told
+    [callback] = await bench.rows(
+        "SELECT request_id::text AS id, event_type, payload FROM qtg.movement_callback_outbox"
+    )
+    assert (callback["id"], callback["event_type"]) == (request_id, "request_attention")
+    assert callback["payload"]["error_code"] == "SIGNED_TRANSACTION_MINED"
     await bench.desk.acknowledge(*bench.key, 0, actor="olivia", reason="asked back")
     assert await dead(bench) == {}
     with pytest.raises(Conflict, match="nothing to acknowledge"):

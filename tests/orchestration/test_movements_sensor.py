@@ -8,6 +8,7 @@ from sqlalchemy import text
 
 from assets.breakers import NONE_HELD_BACK
 from assets.callbacks import NONE_IN_DLQ
+from assets.capital_transfers import NONE_NEEDS_ATTENTION, NONE_STRANDED
 from assets.checks import FRESH, NO_INTERVENTION, asset_checks
 from assets.keys import MOVEMENTS
 from assets.nonces import NO_DEAD_NONCE
@@ -30,7 +31,17 @@ def completed(approved: str, launch: Launch) -> str:
 def test_a_completed_movement_is_reported_once(completed: str, report: Report) -> None:
     ids, checks, cursor = report()
     assert ids == [completed]
-    expected = (FRESH, NO_INTERVENTION, NONE_HELD_BACK, NONE_IN_DLQ, NO_DEAD_NONCE, CORE_GROUP_RUNS, WORKERS_BEAT)
+    expected = (
+        FRESH,
+        NO_INTERVENTION,
+        NONE_HELD_BACK,
+        NONE_IN_DLQ,
+        NONE_NEEDS_ATTENTION,
+        NONE_STRANDED,
+        NO_DEAD_NONCE,
+        CORE_GROUP_RUNS,
+        WORKERS_BEAT,
+    )
     assert checks == dict.fromkeys(expected, True)
     ids, checks, _ = report(cursor)
     assert ids == []
