@@ -5,6 +5,7 @@ from __future__ import annotations
 import dagster as dg
 
 GROUP = "treasury"
+ALERTS = dg.AssetKey("alerts")
 BALANCES = dg.AssetKey("balances")
 CALLBACKS = dg.AssetKey("callbacks")
 CAPITAL_TRANSFERS = dg.AssetKey("capital_transfers")

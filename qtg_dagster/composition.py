@@ -23,6 +23,7 @@ from qtg_dagster.store.database import Database
 from qtg_dagster.store.nonces import NonceLedger
 from qtg_dagster.store.postgres import PostgresStore
 from qtg_dagster.store.signer_journal import SignerJournal
+from qtg_dagster.upkeep.alerts.courier import NotificationCourier
 from qtg_dagster.upkeep.audit_promoter import AuditCourier
 from qtg_dagster.upkeep.couriers import Courier
 
@@ -98,7 +99,11 @@ async def open_platform(
 
 def build_couriers(database: Database, settings: Settings) -> list[Courier]:
     """Who carries what in a delivery drain, on a database of the sender's role."""
-    return [CallbackCourier(database, settings), AuditCourier(database, settings)]
+    return [
+        CallbackCourier(database, settings),
+        AuditCourier(database, settings),
+        NotificationCourier(database, settings),
+    ]
 
 
 def _register_remote(executors: ExecutorRegistry, key: str, entry: RemoteExecutorEntry) -> RemoteExecutor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
+from assets.alerts import alerts, no_critical_alert_open
 from assets.audit import audit_trail, verify_audit_chain
 from assets.balances import balance_snapshots, balances
 from assets.breakers import none_held_back
@@ -15,6 +16,7 @@ from assets.movements import movements
 from assets.nonces import evm_nonces, no_dead_nonce
 from assets.retention import retain_job, retention, retention_keeps_up
 from assets.workers import worker_checks, workers
+from qtg_dagster.jobs.alerts import acknowledge_alert
 from qtg_dagster.jobs.breakers import breaker_jobs
 from qtg_dagster.jobs.callbacks import callback_jobs
 from qtg_dagster.jobs.capital_transfers import transfer_jobs
@@ -43,6 +45,7 @@ def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definiti
     """All definitions, for these settings' flags and intervals and with these resources."""
     return dg.Definitions(
         assets=[
+            alerts,
             audit_trail,
             balances,
             callbacks,
@@ -55,6 +58,7 @@ def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definiti
         ],
         asset_checks=[
             *asset_checks,
+            no_critical_alert_open,
             none_in_dlq,
             none_held_back,
             *transfer_checks,
@@ -80,6 +84,7 @@ def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definiti
             *transfer_jobs,
             expire,
             resume_core,
+            acknowledge_alert,
             retain_job,
             verify_audit_chain,
         ],

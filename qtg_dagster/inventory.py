@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Discriminator, Field, StringConstraints, Tag, ValidationError, field_validator, model_validator
 
+from qtg_dagster.domain.alerts import AlertKind, Severity
 from qtg_dagster.domain.amounts import Asset
 from qtg_dagster.domain.chains import ChainId, evm_address
 from qtg_dagster.domain.errors import ConfigurationError, InvalidInput, NotFound
@@ -234,6 +235,15 @@ class CallbacksEntry(CallbackSecrets):
     allowed_hosts: tuple[str, ...] = Field(default=(), description="as MG_CALLBACK_ALLOWED_HOSTS, beside it")
 
 
+class ChannelEntry(Frozen):
+    """Where alerts are told. The URL is apprise's, and a secret: it holds what lets one in."""
+
+    url: SecretSource
+    least_severity: Severity = Severity.WARNING
+    kinds: tuple[AlertKind, ...] = Field(default=(), description="empty = all")
+    network_classes: tuple[str, ...] = Field(default=(), description="empty = all")
+
+
 class Inventory(Frozen):
     """Everything QTG may touch. Every reference between entries is checked when the file is read."""
 
@@ -245,6 +255,7 @@ class Inventory(Frozen):
     executors: dict[ExecutorKey, RemoteExecutorEntry] = Field(default_factory=dict)
     callbacks: CallbacksEntry | None = None
     routes: dict[Key, RouteEntry] = Field(default_factory=dict, description="what capital transfers go by")
+    notifications: dict[Key, ChannelEntry] = Field(default_factory=dict, description="channel -> where it leads")
 
     @model_validator(mode="after")
     def _references_hold(self) -> Self:

@@ -134,6 +134,17 @@ class Settings(BaseSettings):
     )
     notify_enabled: bool = False
     notify_interval_seconds: float = Field(default=10, ge=1, le=3600)
+    notify_unknown_seconds: float = Field(
+        default=900, ge=1, le=30 * 86400, description="how long a node may be uncertain before people hear of it"
+    )
+    notify_behind_seconds: float = Field(default=900, ge=1, le=30 * 86400, description="so late an outbox is behind")
+    notify_breaker_seconds: float = Field(default=4 * 3600, ge=1, le=90 * 86400, description="so old a breaker is told")
+    notify_settle_seconds: float = Field(default=60, ge=0, le=3600, description="gone for so long, an alert is over")
+    notify_remind_seconds: float = Field(default=4 * 3600, ge=60, le=30 * 86400)
+    notify_most_per_hour: int = Field(default=3, ge=1, le=60, description="times that one that flaps is told")
+    notify_send_timeout_seconds: float = Field(default=20, ge=1, le=120, description="for one message to one channel")
+    notify_web_url: str = Field(default="", description="where people reach the web UI, for links in messages")
+    notify_runbook_url: str = Field(default="docs/notifications.md", description="the page that messages point to")
 
     @model_validator(mode="after")
     def _cadences_fit_cron(self) -> Self:

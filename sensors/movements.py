@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
+from assets.alerts import find_alerts
 from assets.breakers import find_breakers
 from assets.callbacks import find_given_up
 from assets.capital_transfers import find_stranded, find_transfers
@@ -110,6 +111,7 @@ async def look(database: Database, settings: Settings, cursor: Cursor) -> News:
         await find_stranded(database, settings),
         await find_dead_nonces(database, settings),
         *await find_workers(database, settings),
+        await find_alerts(database, settings),
     ]
     return News(settled, sorted(found, key=lambda movement: order[movement.request_id]), findings)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qtg_dagster.domain.errors import QtgError
+from qtg_dagster.host.channel_checks import notification_channels
 from qtg_dagster.host.environment import local_settings, machine_settings
 from qtg_dagster.host.findings import Check, Finding
 from qtg_dagster.host.machine_checks import dagster_storage, database, disk, migrations, state_folder
@@ -12,7 +13,7 @@ from qtg_dagster.host.platform_checks import breakers, callbacks, chains_and_ven
 from qtg_dagster.settings import Settings
 
 #: Need settings only, and settings with a database to talk to. A new check is added here.
-CHECKS: tuple[Check, ...] = (state_folder, disk)
+CHECKS: tuple[Check, ...] = (state_folder, disk, notification_channels)
 DATABASE_CHECKS: tuple[Check, ...] = (
     database,
     migrations,

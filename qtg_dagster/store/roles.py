@@ -35,7 +35,7 @@ _WORK = (
     "evm_nonce_fillers",
 )
 _PROPOSALS = ("template_proposals", "template_proposal_decisions")
-_SWITCHES = ("breakers", "breaker_starts", "velocity_limits", "velocity_spends")
+_SWITCHES = ("breakers", "breaker_starts", "velocity_limits", "velocity_spends", "alerts")
 _TRANSFERS = ("capital_transfer_requests", "ccip_send_intent")
 #: What whoever works shows of itself.
 _ALIVE = ("runners", "worker_heartbeats")
@@ -50,6 +50,14 @@ _EVIDENCE = (
     "core_deaths",
 )
 _WRITTEN_ONCE = ("movement_plan_nodes", "movement_plan_edges", "balance_snapshots", "core_group_events")
+#: Alerts, and the messages about them.
+_TOLD = ("alerts", "alert_deliveries")
+#: What alerts are found in, beside what the sender reads anyway.
+_ALERT_SIGHTS = (
+    *("movement_request_nodes", "movement_node_steps", "movement_node_attempts", "movement_approvals"),
+    *("movement_templates", "movement_plan_versions", "movement_plan_nodes", "movement_plan_edges", "plan_documents"),
+    *("executor_registry", "signer_registry", "core_group_events", "breakers", "breaker_starts"),
+)
 
 #: What delivery writes of a callback; what it says and whom it is for is written once.
 _DELIVERED = (
@@ -92,9 +100,11 @@ GRANTS: dict[str, dict[str, tuple[str, ...]]] = {
             *_TRANSFERS,
             *_ALIVE,
             "live_runners",
+            *_ALERT_SIGHTS,
+            *_TOLD,
         ),
-        "INSERT": ("audit_events", *_ALIVE),
-        "UPDATE": _ALIVE,
+        "INSERT": ("audit_events", *_ALIVE, *_TOLD),
+        "UPDATE": (*_ALIVE, *_TOLD),
         f"UPDATE ({_DELIVERED})": ("movement_callback_outbox",),
         "UPDATE (promoted_at)": ("audit_outbox",),
     },

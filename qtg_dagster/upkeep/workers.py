@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from qtg_dagster.domain.alerts import NOTIFICATION_DISPATCHER
 from qtg_dagster.domain.callbacks import CALLBACK_DISPATCHER
 from qtg_dagster.domain.core_group import CoreGroup, CoreStanding
 from qtg_dagster.domain.proposals import TEMPLATE_PROPOSAL_EXPIRATION
@@ -14,9 +15,11 @@ from qtg_dagster.engine.drain import WORKER_NAMES
 from qtg_dagster.engine.expiry import EXPIRATION_CHECKER
 from qtg_dagster.engine.shift import HEARTBEAT_SECONDS
 from qtg_dagster.settings import Settings
+from qtg_dagster.store.alert_deliveries import count_pending
 from qtg_dagster.store.audit_chain import waiting_entries
 from qtg_dagster.store.backlog import Backlogs
 from qtg_dagster.store.callbacks import CallbackOutbox
+from qtg_dagster.store.core_group import core_group
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.life_signs import live_kinds, read_heartbeats
 from qtg_dagster.upkeep.audit_promoter import AUDIT_PROMOTER
@@ -120,10 +123,11 @@ def worker_specs(settings: Settings) -> list[WorkerSpec]:
         WorkerSpec(AUDIT_VERIFICATION, on, settings.audit_verification_interval_seconds),
     ]
     couriers = [
-        WorkerSpec(name, on, max(HEARTBEAT_SECONDS, every), drain=DELIVER)
-        for name, every in (
-            (CALLBACK_DISPATCHER, settings.callback_dispatch_interval_seconds),
-            (AUDIT_PROMOTER, settings.audit_promotion_interval_seconds),
+        WorkerSpec(name, on and switched_on, max(HEARTBEAT_SECONDS, every), drain=DELIVER)
+        for name, switched_on, every in (
+            (CALLBACK_DISPATCHER, True, settings.callback_dispatch_interval_seconds),
+            (AUDIT_PROMOTER, True, settings.audit_promotion_interval_seconds),
+            (NOTIFICATION_DISPATCHER, settings.notify_enabled, settings.notify_interval_seconds),
         )
     ]
     # Their sensor looks as often as the quicker one wants it, and a run takes some seconds to start.
@@ -138,14 +142,25 @@ def expected_workers(settings: Settings) -> list[str]:
 
 
 async def survey_workers(database: Database, settings: Settings, *, asked_by: str) -> Survey:
-    """How the core group and each worker do at this moment."""
-    group = await look_after_core(database, settings, noticed_by=asked_by)
+    """How the core group and each worker do at this moment; deaths that nobody has noticed are recorded."""
+    return await _survey(database, settings, await look_after_core(database, settings, noticed_by=asked_by))
+
+
+async def read_survey(database: Database, settings: Settings) -> Survey:
+    """The same, for who may only read: deaths are noticed by others."""
+    return await _survey(database, settings, await core_group(database, settings.network_class))
+
+
+async def _survey(database: Database, settings: Settings, group: CoreGroup) -> Survey:
     beats = await read_heartbeats(database, settings.network_class)
     alive = await live_kinds(database, settings.network_class)
     backlog = await Backlogs(database).count_backlog(settings.network_class)
+    async with database.transaction() as tx:
+        messages = await count_pending(tx, settings.network_class)
     waiting = {name: backlog.of(kind) for kind, name in WORKER_NAMES.items()} | {
         CALLBACK_DISPATCHER: await CallbackOutbox(database).waiting(settings.network_class, 0),
         AUDIT_PROMOTER: (await waiting_entries(database, settings.network_class, most=_MOST_COUNTED)).entries,
+        NOTIFICATION_DISPATCHER: messages,
     }
     return Survey(group, tuple(_stand(worker_specs(settings), beats, alive, waiting, group)))
 

@@ -25,6 +25,7 @@ def repository(**settings: object) -> dg.RepositoryDefinition:
 def test_every_name_is_known() -> None:
     found = repository()
     assert sorted(job.name for job in found.get_all_jobs() if not job.name.startswith("__")) == [
+        "acknowledge_alert",
         "acknowledge_nonce",
         "adopt_into_node",
         "approve_movement",
@@ -97,6 +98,7 @@ def test_every_name_is_known() -> None:
     ]
     graph = found.asset_graph
     assert sorted(key.to_user_string() for key in graph.get_all_asset_keys()) == [
+        "alerts",
         "audit_trail",
         "balances",
         "callbacks",
@@ -114,6 +116,7 @@ def test_every_name_is_known() -> None:
         "fresh",
         "ledger_adds_up",
         "no_ccip_send_stranded",
+        "no_critical_alert_open",
         "no_dead_nonce",
         "none_down",
         "none_held_back",
@@ -198,7 +201,7 @@ def test_loading_needs_no_database_and_imports_nothing_heavy() -> None:
     """Each of these libraries costs seconds of CPU in every process that loads the definitions."""
     program = (
         "import sys; from qtg_dagster.definitions import defs; defs.get_repository_def(); "
-        "print(sorted({'web3', 'ccxt', 'pandas', 'aiohttp', 'eth_account'} & set(sys.modules)))"
+        "print(sorted({'web3', 'ccxt', 'pandas', 'aiohttp', 'eth_account', 'apprise'} & set(sys.modules)))"
     )
     nowhere = {"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/nothing"}
     ended = subprocess.run(

@@ -6,6 +6,7 @@ import dagster as dg
 import pytest
 from sqlalchemy import text
 
+from assets.alerts import NO_CRITICAL_ALERT
 from assets.breakers import NONE_HELD_BACK
 from assets.callbacks import NONE_IN_DLQ
 from assets.capital_transfers import NONE_NEEDS_ATTENTION, NONE_STRANDED
@@ -41,6 +42,7 @@ def test_a_completed_movement_is_reported_once(completed: str, report: Report) -
         NO_DEAD_NONCE,
         CORE_GROUP_RUNS,
         WORKERS_BEAT,
+        NO_CRITICAL_ALERT,
     )
     assert checks == dict.fromkeys(expected, True)
     ids, checks, _ = report(cursor)
@@ -104,11 +106,11 @@ def test_a_movement_that_needs_a_person_fails_the_check_until_it_is_sorted_out(
     ask(lambda platform: become(platform, "EXECUTING", "MANUAL_INTERVENTION"))
     ids, checks, cursor = report(cursor)
     assert ids == [approved]
-    assert checks == {NO_INTERVENTION: False}
+    assert checks == {NO_INTERVENTION: False, NO_CRITICAL_ALERT: False}
     ask(lambda platform: become(platform, "EXECUTING"))
     ids, checks, _ = report(cursor)
     assert ids == []
-    assert checks == {NO_INTERVENTION: True}
+    assert checks == {NO_INTERVENTION: True}, "its alert is over when it stays so"
 
 
 def test_checks_can_be_run_by_hand(resources: ResourceSet, instance: dg.DagsterInstance) -> None:

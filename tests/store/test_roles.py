@@ -147,7 +147,7 @@ def test_every_table_is_somebodys() -> None:
         "movement_tombstones",
         "evm_nonce_floors",
     }  # written by the functions of retention, which run as the owner
-    assert set(TABLES) - written == {"audit_events", "signer_journal", "signer_spends"} | owners
+    assert set(TABLES) - written == {"alert_deliveries", "audit_events", "signer_journal", "signer_spends"} | owners
 
 
 def test_the_documentation_says_what_is_granted() -> None:

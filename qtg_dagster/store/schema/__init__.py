@@ -1,6 +1,7 @@
 """The tables, declared once; migrations are checked against them."""
 
 from qtg_dagster.store.schema import (
+    alerts,
     audit,
     balances,
     breakers,
@@ -26,6 +27,7 @@ from qtg_dagster.store.schema.base import SCHEMA, metadata
 
 __all__ = [
     "SCHEMA",
+    "alerts",
     "audit",
     "balances",
     "breakers",

@@ -1,0 +1,1 @@
+"""Alerts: found in the database, told to channels, acknowledged by people."""
