@@ -18,7 +18,18 @@ from benchmarks.server import fresh_database, server, settings_of
 from qtg_dagster.host.bytecode import compile_sources
 
 PEERS = ("dbos", "pgqueuer", "procrastinate")
-CASES = ("throughput", "enqueue", "observing", "growth", "processes", "hand-over", "event-log", "retention", "kill")
+CASES = (
+    "throughput",
+    "enqueue",
+    "observing",
+    "growth",
+    "processes",
+    "hand-over",
+    "event-log",
+    "callbacks",
+    "retention",
+    "kill",
+)
 _ROOT = Path(__file__).parent.parent
 
 
@@ -147,6 +158,16 @@ def event_log(suite: Suite) -> None:
     suite.row("(i) nodes/s, event log hanging against answering", f"{hangs} / {answers}", ratio, 0.95, at_least=True)
 
 
+def callbacks(suite: Suite) -> None:
+    for _ in range(1 if suite.quick else 3):
+        suite.ours("qtg callbacks", "callbacks")
+    measured = suite.spread("qtg callbacks", "seconds")
+    worst = max(run["lost"] + run["doubled"] for run in suite.raw["qtg callbacks"])
+    what = "(j) 1,000 callbacks, 5 of 50 receivers hanging: the other 45 done, s"
+    suite.row(what, measured, suite.median("qtg callbacks", "seconds"), 10, at_least=False)
+    suite.row("(j) callbacks of the 45 lost or told twice", f"{worst:g}", worst, 0, at_least=False)
+
+
 def retention(suite: Suite) -> None:
     found = suite.ours("retention", "retention", *(["--trees", "5000", "--seconds", "5"] if suite.quick else []))
     measured = f"{found['without']:.4g} / {found['beside']:.4g}, {found['rows']:.3g} rows"
@@ -182,7 +203,11 @@ def kill(suite: Suite) -> None:
 
 
 _RUN: dict[str, Callable[[Suite], None]] = dict(
-    zip(CASES, (throughput, enqueue, observing, growth, processes, hand_over, event_log, retention, kill), strict=True)
+    zip(
+        CASES,
+        (throughput, enqueue, observing, growth, processes, hand_over, event_log, callbacks, retention, kill),
+        strict=True,
+    )
 )
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from qtg_dagster.domain.callbacks import CALLBACK_DISPATCHER, Attempt, ClaimedCallback, Settlement, Verdict, settle
+from qtg_dagster.callbacks.recording import OutcomeRecorder
+from qtg_dagster.domain.callbacks import CALLBACK_DISPATCHER, ClaimedCallback, Outcome, Verdict, settle
 from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.domain.workers import Claimant
 from qtg_dagster.faults import FaultPoint, fault_point
@@ -26,8 +27,6 @@ log = structlog.get_logger("qtg.callbacks")
 
 #: An attempt that takes longer makes its receiver a suspect.
 _SLOW_SECONDS = 1.0
-#: Waits between tries to write an outcome; after the last, the callback is claimed, and sent, once more.
-_SETTLE_WAITS = (0.1, 0.5, 2.0)
 
 
 class CallbackCourier:
@@ -43,6 +42,7 @@ class CallbackCourier:
         build_sender: Callable[[Settings], CallbackSender] | None = None,
     ) -> None:
         self._outbox = CallbackOutbox(database)
+        self._outcomes = OutcomeRecorder(self._outbox)
         self._settings = settings
         self._build_sender = build_sender or build_callback_sender
         self._sender: CallbackSender | None = None
@@ -124,13 +124,13 @@ class CallbackCourier:
             self._troubled.add(callback.receiver)
         else:
             self._troubled.discard(callback.receiver)  # it answers, whatever it says
-        outcome = settle(
+        settlement = settle(
             callback,
             attempt,
             max_attempts=self._settings.callback_max_attempts,
             patience_seconds=self._settings.callback_retry_after_max_seconds,
         )
-        if not await self._save(callback, attempt, outcome):
+        if not await self._outcomes.record(self._runner_id, Outcome(callback, attempt, settlement)):
             log.warning("callback was taken over", event_id=callback.event_id, request=callback.request_id)
         elif attempt.problem:
             log.warning(
@@ -139,20 +139,9 @@ class CallbackCourier:
                 request=callback.request_id,
                 receiver=callback.receiver,
                 problem=attempt.problem,
-                attempts=outcome.attempts,
-                status=outcome.status.value,
+                attempts=settlement.attempts,
+                status=settlement.status.value,
             )
-
-    async def _save(self, callback: ClaimedCallback, attempt: Attempt, outcome: Settlement) -> bool:
-        from qtg_dagster.store.sessions import DATABASE_ERRORS
-
-        for wait in _SETTLE_WAITS:
-            try:
-                return await self._outbox.settle(self._runner_id, callback, attempt, outcome)
-            except DATABASE_ERRORS as error:
-                log.warning("outcome of a callback not written yet", event_id=callback.event_id, error=str(error))
-                await asyncio.sleep(wait)
-        return await self._outbox.settle(self._runner_id, callback, attempt, outcome)
 
     def _suspects(self) -> tuple[list[str], int]:
         """Receivers that fail or take long, and how many attempts are out to them."""

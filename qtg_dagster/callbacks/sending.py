@@ -57,7 +57,7 @@ class CallbackSender:
             ssl_context=tls,
             network_backend=GuardedBackend(policy, resolver),
             max_connections=None,  # who may have how many is decided where callbacks are claimed
-            max_keepalive_connections=20,
+            max_keepalive_connections=64,
             keepalive_expiry=_KEEP_SECONDS,
             retries=0,
         )

@@ -66,6 +66,15 @@ class Settlement:
     wait_seconds: float = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """An attempt at a callback, and what becomes of the callback."""
+
+    callback: ClaimedCallback
+    attempt: Attempt
+    settlement: Settlement
+
+
 def judge_status(status: int) -> Verdict:
     """What a receiver's status says. A redirect is not followed; it may be repaired, so it is tried again."""
     if 200 <= status < 300:

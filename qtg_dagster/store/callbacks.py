@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Any
 
-from qtg_dagster.domain.callbacks import Attempt, ClaimedCallback, Settlement
+from qtg_dagster.domain.callbacks import ClaimedCallback, Outcome
+from qtg_dagster.domain.redaction import redact_text
 from qtg_dagster.domain.workers import Claimant
 from qtg_dagster.store.database import OnDatabase
-from qtg_dagster.store.statements import native
+from qtg_dagster.store.statements import as_json, native
 
 
 class CallbackOutbox(OnDatabase):
@@ -57,20 +59,12 @@ class CallbackOutbox(OnDatabase):
             for row in rows
         ]
 
-    async def settle(self, runner_id: int, callback: ClaimedCallback, attempt: Attempt, outcome: Settlement) -> bool:
-        """Write what became of an attempt; False when somebody else has taken the callback over."""
-        bound = {
-            "id": callback.callback_id,
-            "runner_id": runner_id,
-            "claim_epoch": callback.claim_epoch,
-            "status": outcome.status.value,
-            "attempts": outcome.attempts,
-            "wait": outcome.wait_seconds,
-            "last_status": attempt.status,
-            "last_error": attempt.problem,
-        }
+    async def settle(self, runner_id: int, outcomes: Sequence[Outcome]) -> frozenset[int]:
+        """Write what became of attempts in one commit; gives the ids of those that nobody else had taken over."""
+        bound = {"runner_id": runner_id, "outcomes": as_json([_as_item(outcome) for outcome in outcomes])}
         async with self._database.connection() as connection:
-            return (await connection.execute(native("settle_callback"), bound)).rowcount == 1
+            rows = await (await connection.execute(native("settle_callbacks"), bound)).fetchall()
+        return frozenset(row["id"] for row in rows)
 
     async def release(self, runner_id: int, callback_ids: Collection[int]) -> None:
         """Give callbacks back as they were."""
@@ -83,3 +77,16 @@ class CallbackOutbox(OnDatabase):
         async with self._database.connection() as connection:
             row = await (await connection.execute(native("count_callbacks"), bound)).fetchone()
         return int(row["waiting"]) if row else 0
+
+
+def _as_item(outcome: Outcome) -> dict[str, Any]:
+    callback, attempt, settlement = outcome.callback, outcome.attempt, outcome.settlement
+    return {
+        "id": callback.callback_id,
+        "claim_epoch": callback.claim_epoch,
+        "status": settlement.status,
+        "attempts": settlement.attempts,
+        "wait": settlement.wait_seconds,
+        "last_status": attempt.status,
+        "last_error": None if attempt.problem is None else redact_text(attempt.problem),
+    }

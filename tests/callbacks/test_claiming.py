@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from psycopg.errors import CheckViolation, InsufficientPrivilege, UniqueViolation
 
-from qtg_dagster.domain.callbacks import Attempt, CallbackStatus, Settlement, Verdict
+from qtg_dagster.domain.callbacks import Attempt, CallbackStatus, ClaimedCallback, Outcome, Settlement, Verdict
 from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.faults import arm
 from qtg_dagster.store.callbacks import CallbackOutbox
@@ -18,7 +18,9 @@ from tests.callbacks.conftest import Start
 from tests.callbacks.post import Post
 from tests.callbacks.receiver import answers, hangs
 
-DELIVERED = (Attempt(Verdict.DELIVERED, 204), Settlement(CallbackStatus.DELIVERED, 0))
+
+def delivered(callback: ClaimedCallback) -> list[Outcome]:
+    return [Outcome(callback, Attempt(Verdict.DELIVERED, 204), Settlement(CallbackStatus.DELIVERED, 0))]
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ async def test_only_the_oldest_unsettled_event_of_a_movement_is_claimed(post: Po
     [first] = await outbox.claim(post.runner, 10, per_receiver=4)
     assert first.sequence == 1
     assert await outbox.claim(post.runner, 10, per_receiver=4, in_work=[first.callback_id]) == []
-    assert await outbox.settle(post.runner.runner_id, first, *DELIVERED)
+    assert await outbox.settle(post.runner.runner_id, delivered(first)) == {first.callback_id}
     [second] = await outbox.claim(post.runner, 10, per_receiver=4)
     assert second.sequence == 2
 
@@ -43,8 +45,8 @@ async def test_only_the_oldest_unsettled_event_of_a_movement_is_claimed(post: Po
 async def test_one_in_the_dlq_holds_nobody_up(post: Post, outbox: CallbackOutbox) -> None:
     await post.movement(url(1), events=2)
     [first] = await outbox.claim(post.runner, 10, per_receiver=4)
-    given_up = Settlement(CallbackStatus.DLQ, 1)
-    assert await outbox.settle(post.runner.runner_id, first, Attempt(Verdict.REFUSED, 404, "http_404"), given_up)
+    given_up = Outcome(first, Attempt(Verdict.REFUSED, 404, "http_404"), Settlement(CallbackStatus.DLQ, 1))
+    assert await outbox.settle(post.runner.runner_id, [given_up])
     [second] = await outbox.claim(post.runner, 10, per_receiver=4)
     assert second.sequence == 2
 
@@ -55,7 +57,7 @@ async def test_what_is_redriven_waits_for_the_one_that_is_in_flight(post: Post, 
     [second] = await outbox.claim(post.runner, 10, per_receiver=4)
     await post.desk.sql("UPDATE qtg.movement_callback_outbox SET status = 'pending' WHERE sequence = 1")
     assert await outbox.claim(post.runner, 10, per_receiver=4, in_work=[second.callback_id]) == []
-    assert await outbox.settle(post.runner.runner_id, second, *DELIVERED)
+    assert await outbox.settle(post.runner.runner_id, delivered(second)) == {second.callback_id}
     [first] = await outbox.claim(post.runner, 10, per_receiver=4)
     assert first.sequence == 1
 
@@ -96,9 +98,9 @@ async def test_a_dead_claimants_callbacks_are_claimed_at_once_and_its_late_word_
         dead = other.runner_id
     [taken] = await outbox.claim(post.runner, 10, per_receiver=4)
     assert taken.callback_id == held.callback_id
-    assert not await outbox.settle(dead, held, *DELIVERED)
+    assert await outbox.settle(dead, delivered(held)) == frozenset()
     assert (await post.one())["status"] == "pending"
-    assert await outbox.settle(post.runner.runner_id, taken, *DELIVERED)
+    assert await outbox.settle(post.runner.runner_id, delivered(taken)) == {taken.callback_id}
 
 
 async def test_two_couriers_never_have_the_same_callback(post: Post, outbox: CallbackOutbox) -> None:

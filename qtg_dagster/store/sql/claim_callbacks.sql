@@ -1,6 +1,8 @@
 -- Claim up to :batch callbacks to deliver: of each movement the oldest that is not settled, receivers in turn. A receiver
 -- has at most :per_receiver in flight, over all runners; a suspect one (slow or failing of late) has one, and all suspects
 -- together take no more than :suspect_room. What this runner claimed and is not :in_work was lost: it is claimed anew.
+-- OFFSET 0 and NOT IN keep the planner to the indexes on movements and ids, whatever it believes of a table that fills and
+-- empties within minutes.
 -- The unlocked list is a hint; the locked pick repeats every condition. Row locks end with this statement.
 WITH RECURSIVE live AS MATERIALIZED (
     SELECT runner_id FROM qtg.live_runners
@@ -44,10 +46,11 @@ candidates AS (
                    ELSE o.runner_id IS NULL OR o.runner_id NOT IN (SELECT runner_id FROM live) END
           AND NOT EXISTS (
                 SELECT 1 FROM qtg.movement_callback_outbox e
-                WHERE e.request_id = o.request_id AND e.id <> o.id AND e.status = 'pending'
+                WHERE e.request_id = o.request_id AND e.id <> o.id AND e.status NOT IN ('delivered', 'dlq')
                   AND (e.sequence < o.sequence
                        OR CASE WHEN e.runner_id = :runner_id THEN e.id = ANY (CAST(:in_work AS bigint[]))
-                               ELSE e.runner_id IN (SELECT runner_id FROM live) END))
+                               ELSE e.runner_id IN (SELECT runner_id FROM live) END)
+                OFFSET 0)
         ORDER BY o.next_attempt_at, o.id
         LIMIT greatest(room.free, 0)) AS c
 ),
@@ -62,7 +65,7 @@ picked AS (
     WHERE o.id = ANY (ARRAY(
             SELECT id FROM placed WHERE NOT suspect OR place <= :suspect_room
             ORDER BY turn, next_attempt_at, id LIMIT :batch))
-      AND o.status = 'pending' AND o.next_attempt_at <= now()
+      AND o.status NOT IN ('delivered', 'dlq') AND o.next_attempt_at <= now()
       AND CASE WHEN o.runner_id = :runner_id THEN o.id <> ALL (CAST(:in_work AS bigint[]))
                ELSE o.runner_id IS NULL OR o.runner_id NOT IN (SELECT runner_id FROM live) END
     FOR NO KEY UPDATE OF o SKIP LOCKED

@@ -9,5 +9,6 @@ FROM (SELECT FROM qtg.movement_callback_outbox o
         AND (o.runner_id IS NULL OR o.runner_id NOT IN (SELECT runner_id FROM live))
         AND NOT EXISTS (
               SELECT 1 FROM qtg.movement_callback_outbox e
-              WHERE e.request_id = o.request_id AND e.sequence < o.sequence AND e.status = 'pending')
+              WHERE e.request_id = o.request_id AND e.sequence < o.sequence AND e.status NOT IN ('delivered', 'dlq')
+              OFFSET 0)
       LIMIT 1000) AS due
