@@ -9,7 +9,14 @@ import structlog
 
 from assets.keys import WINDOW_TAG
 from qtg_dagster.engine.parts import Engine
-from qtg_dagster.upkeep.cycles import Pass, PassResult, serve_cycle, serve_windows, windows_of
+from qtg_dagster.upkeep.cycles import (
+    Pass,
+    PassResult,
+    missed_windows_of,
+    serve_cycle,
+    serve_windows,
+    windows_of,
+)
 
 log = structlog.get_logger("qtg.upkeep")
 
@@ -58,7 +65,15 @@ async def _serve(
         key = f"by hand in run {context.run.run_id}"
         return [key] if await serve_cycle(engine, worker, key, work) else []
     windows = windows_of(datetime.fromisoformat(scheduled), interval_seconds)
-    served = await serve_windows(engine, worker, windows, work)
+    missed = await missed_windows_of(engine, worker, windows[0], interval_seconds)
+    if missed:
+        context.log.warning(f"{worker}: {missed} windows before this one were missed")
+
+    async def with_the_missed() -> PassResult:
+        done = await work()
+        return PassResult(done.items, {**done.notes, "missed_windows": missed}) if missed else done
+
+    served = await serve_windows(engine, worker, windows, with_the_missed)
     context.log.info(f"{worker}: served {', '.join(served) or 'nothing: others were faster, or it backs off'}")
     return served
 

@@ -6,6 +6,7 @@ A window is named by its start, and the database lets it be served once.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.cycles import begin_cycle, finish_cycle
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.heartbeats import Heartbeats
-from qtg_dagster.store.life_signs import pause_left
+from qtg_dagster.store.life_signs import pause_left, read_heartbeats
 
 log = structlog.get_logger("qtg.upkeep")
 
@@ -64,6 +65,14 @@ def windows_of(scheduled: datetime, interval_seconds: int) -> tuple[datetime, ..
     return tuple(start + timedelta(seconds=step * interval_seconds) for step in range(steps))
 
 
+def missed_between(last_sign_of_life: datetime | None, window: datetime, interval_seconds: int) -> int:
+    """How many windows began after a worker's last sign of life and before this one: nobody served them."""
+    if last_sign_of_life is None:
+        return 0
+    silent = (window - last_sign_of_life).total_seconds()
+    return max(0, math.ceil(silent / interval_seconds) - 1)
+
+
 def cycle_key(window: datetime) -> str:
     """The window's stable name."""
     return window.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -87,6 +96,19 @@ async def serve_windows(engine: Engine, worker: str, windows: Sequence[datetime]
         if await serve_cycle(engine, worker, cycle_key(window), work):
             served.append(cycle_key(window))
     return served
+
+
+async def missed_windows_of(engine: Engine, worker: str, window: datetime, interval_seconds: int) -> int:
+    """Windows before this one that a worker missed since it was last heard of; told, for nobody else will.
+
+    A pass that converges makes up for all of them at once; work that belongs to its window is for `catching_up`.
+    """
+    beats = await read_heartbeats(engine.database, engine.settings.network_class)
+    beat = beats.get(worker)
+    missed = missed_between(beat.last_attempt_at if beat else None, window, interval_seconds)
+    if missed:
+        log.warning("windows were missed", worker=worker, missed=missed, since=str(beat and beat.last_attempt_at))
+    return missed
 
 
 async def backing_off(database: Database, network_class: str, worker: str, ahead_seconds: float = 0) -> str:

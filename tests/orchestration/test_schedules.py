@@ -16,7 +16,15 @@ from qtg_dagster.composition import Platform
 from qtg_dagster.domain.balances import BalanceReading
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.treasury.balances import snapshot_balances, totals
-from qtg_dagster.upkeep.cycles import PassResult, cron_of, cycle_key, serve_cycle, serve_windows, windows_of
+from qtg_dagster.upkeep.cycles import (
+    PassResult,
+    cron_of,
+    cycle_key,
+    missed_between,
+    serve_cycle,
+    serve_windows,
+    windows_of,
+)
 from resources import ResourceSet
 from tests.orchestration.shapes import Ask, Launch, Rows
 
@@ -77,6 +85,36 @@ def test_one_window_never_runs_twice_however_many_come_for_it(ask: Ask, rows: Ro
     assert ask(lambda platform: serve_cycle(platform.engine, "executor_health", cycle_key(MINUTE), work)) is False
     [cycle] = rows("SELECT cycle_key, result FROM qtg.cycles")
     assert cycle == {"cycle_key": "2026-03-01T12:30:00Z", "result": {"items": 1, "seen": "it"}}
+
+
+@pytest.mark.parametrize(
+    ("silent_seconds", "interval", "missed"),
+    [(0, 60, 0), (60, 60, 0), (61, 60, 1), (120, 60, 1), (3600, 60, 59), (10, 20, 0), (59, 20, 2), (-5, 60, 0)],
+)
+def test_windows_since_the_last_sign_of_life_were_missed(silent_seconds: int, interval: int, missed: int) -> None:
+    assert missed_between(MINUTE - timedelta(seconds=silent_seconds), MINUTE, interval) == missed
+
+
+def test_a_worker_that_never_ran_has_missed_nothing() -> None:
+    assert missed_between(None, MINUTE, 60) == 0
+
+
+def test_the_first_run_after_downtime_tells_how_many_windows_it_missed(
+    defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch, rows: Rows, ask: Ask
+) -> None:
+    assert launch("executor_health").success
+    past = "UPDATE qtg.worker_heartbeats SET last_attempt_at = :at WHERE worker = 'executor_health' RETURNING 1"
+    window = datetime.now(UTC).replace(second=0, microsecond=0)
+
+    async def fall_silent(platform: Platform) -> None:
+        async with platform.database.transaction() as transaction:
+            await transaction.execute(text(past), {"at": window - timedelta(minutes=30)})
+
+    ask(fall_silent)
+    job = defs.resolve_job_def("executor_health")
+    assert job.execute_in_process(instance=instance, tags={WINDOW_TAG: f"{window:%Y-%m-%dT%H:%MZ}"}).success
+    [cycle] = rows("SELECT result FROM qtg.cycles WHERE cycle_key = :key", key=cycle_key(window))
+    assert cycle["result"]["missed_windows"] == 29
 
 
 def test_a_pass_that_fails_shows_in_the_heartbeat_and_is_not_swallowed(ask: Ask, rows: Rows) -> None:
