@@ -95,6 +95,11 @@ class Filling:
     filler: Filler
     use: Use | None = None
 
+    @property
+    def outbid(self) -> bool:
+        """Whether it takes a dearer version: a block or another transaction under the nonce asks for more."""
+        return self.use is None and bool(self.filler.evidence.get("outbid"))
+
     def told(self) -> str:
         if self.use is None:
             return f"{self.filler.told()}; it counts once a final block has it"
@@ -155,7 +160,7 @@ class NonceDesk:
             view = await self._chain.view(
                 record.chain, record.sender, record.nonce, [signed.tx_hash for signed in before]
             )
-        except LookFailed as error:
+        except (LookFailed, NotFound) as error:  # NotFound: the chain is no longer in the inventory
             problem = str(error)
         return Judged(record, view, judge(record.nonce, record.holder, view), fillers, problem)
 
@@ -182,7 +187,7 @@ class NonceDesk:
         plan = await self.plan(chain, sender, nonce, cancel=cancel)
         filler = plan.goes_on or await self._order(plan.judged, plan.kind, version=1, actor=actor, reason=reason)
         filling = await self._drive(plan.judged.record, filler)
-        if filling.use is None and filling.filler.evidence.get("outbid"):
+        if filling.outbid:
             filler = await self._order(
                 plan.judged, filling.filler.kind, version=filling.filler.version + 1, actor=actor, reason=reason
             )

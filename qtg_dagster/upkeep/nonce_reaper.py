@@ -59,9 +59,10 @@ async def look_after_nonces(engine: Engine, chain: NonceChain) -> ReapedNonces:
         filling = await open_fillers(tx, engine.settings.network_class)
         suspects = [each for each in await open_nonces(tx, engine.settings.network_class) if _is_suspect(each)]
     for key in filling:
-        await _go_on(desk, key, done)
+        await _go_on(engine, desk, key, done)
     for record in suspects:
-        await _look(engine, desk, record, done)
+        if (record.chain, record.sender, record.nonce) not in filling:
+            await _look(engine, desk, record, done)
     return done
 
 
@@ -99,9 +100,11 @@ def _is_suspect(record: NonceRecord) -> bool:
     )
 
 
-async def _go_on(desk: NonceDesk, key: tuple[str, str, int], done: ReapedNonces) -> None:
+async def _go_on(engine: Engine, desk: NonceDesk, key: tuple[str, str, int], done: ReapedNonces) -> None:
     try:
         filling = await desk.go_on(*key)
+        if filling is not None and filling.outbid and engine.settings.evm_nonce_fill_enabled:
+            filling = await desk.fill(*key, actor=NONCE_REAPER, reason="outbid; MG_EVM_NONCE_FILL_ENABLED")
     except QtgError as error:
         _problem(done, " ".join(map(str, key)), error)
         return

@@ -6,8 +6,11 @@ import asyncio
 
 import pytest
 
-from qtg_dagster.domain.errors import Conflict
+from qtg_dagster.domain.errors import Conflict, SigningRefused
 from qtg_dagster.domain.nonces import Standing, UsedBy
+from qtg_dagster.inventory import SignerPolicy
+from qtg_dagster.store.ledger import verify_ledger
+from qtg_dagster.upkeep.nonce_alarms import find_alarms
 from tests.nonces.conftest import Bench
 
 
@@ -196,3 +199,108 @@ async def test_a_nonce_that_somebody_may_still_use_is_not_filled(bench: Bench) -
     with pytest.raises(Conflict, match="HELD"):
         await bench.fill(cancel=True)
     assert await bench.fillers() == []
+
+
+async def test_a_signer_that_may_not_leaves_the_order_and_asking_again_goes_on(bench: Bench) -> None:
+    await bench.strand()
+    signer = bench.platform.signers.resolve("signer.local.treasury")
+    allowed = signer._policy
+    signer._policy = Forbidding(await allowed.current())
+    with pytest.raises(SigningRefused, match="nonce_fills"):
+        await bench.fill()
+    assert await bench.fillers() == [(0, "ORDERED")]
+    [told] = await find_alarms(bench.platform.database, bench.platform.settings)
+    assert "policy.nonce_fills" in told.told
+    signer._policy = allowed
+    assert (await bench.fill()).filler.state == "SENT"
+    assert await bench.fillers() == [(0, "SENT")]
+
+
+class Forbidding:
+    """A policy that lets nothing be filled."""
+
+    def __init__(self, policy: SignerPolicy) -> None:
+        self._policy = policy
+
+    async def current(self) -> SignerPolicy:
+        return self._policy.model_copy(update={"nonce_fills": False})
+
+
+async def test_one_signed_after_it_was_given_back_is_filled_too(bench: Bench) -> None:
+    """The reaper was there while the worker slept: nobody holds the nonce, and nobody else can sign under it."""
+    await bench.strand()
+    await bench.sql("UPDATE qtg.evm_nonce_reservation SET reservation_state = 'RELEASED', released_at = now()")
+    waiting = await bench.order("10")
+    await bench.dispatch()
+    assert "holds it no more; `qtg nonce fill" in (await bench.node(waiting))["error_message"]
+    [judged] = [each for each in await bench.desk.survey() if each.record.nonce == 0]
+    assert judged.found.standing is Standing.DEAD
+    await bench.fill()
+    await bench.mined(1)
+    await bench.mine(3)
+    done = await bench.desk.go_on(*bench.key, 0)
+    assert done is not None
+    assert done.use is not None
+    await bench.sql("UPDATE qtg.movement_request_nodes SET next_look_at = NULL")
+    await bench.dispatch()
+    await bench.mined(2)
+    assert await bench.paid() == 10 * 10**6
+    assert 0 not in [each.record.nonce for each in await bench.desk.survey()]
+
+
+async def test_a_filler_that_is_reorganised_away_proves_nothing(bench: Bench) -> None:
+    await bench.strand()
+    filling = await bench.fill()
+    await bench.mined(1)
+    assert (await bench.desk.go_on(*bench.key, 0)).use is None, "one block is not final"
+    await bench.call("evm_setAutomine", False)
+    await bench.call("anvil_reorg", 1, [])
+    assert await bench.count() == 0
+    again = await bench.desk.go_on(*bench.key, 0)
+    assert (again.use, again.filler.tx_hash) == (None, filling.filler.tx_hash)
+    assert await bench.count("pending") == 1, "the same bytes were handed over again"
+    await bench.mine(4)
+    assert (await bench.desk.go_on(*bench.key, 0)).use.used_by is UsedBy.FILLER
+
+
+async def test_the_books_agree_after_a_stuck_transfer_was_called_off(bench: Bench) -> None:
+    await bench.order("25")
+    await bench.call("evm_setAutomine", False)
+    await bench.dispatch()
+    await bench.look()
+    await bench.fill(cancel=True)
+    await bench.mine(5)
+    for _ in range(3):
+        await bench.look()
+    async with bench.platform.database.transaction() as tx:
+        report = await verify_ledger(tx, "sandbox")
+    assert report.right, report.findings
+
+
+@pytest.mark.parametrize("faster", ["filler", "original"])
+async def test_one_whose_end_nobody_knows_is_called_off_and_ends_as_the_chain_says(bench: Bench, faster: str) -> None:
+    """The answer to its broadcast was lost: recovery looks on, and takes the filler for the proof that it is."""
+    request_id = await bench.order("25")
+    await bench.call("evm_setAutomine", False)
+    await bench.dispatch()
+    await bench.sql("UPDATE qtg.movement_request_nodes SET node_state = 'UNKNOWN' WHERE node_state = 'SUBMITTED'")
+    await bench.sql("UPDATE qtg.movement_node_attempts SET outcome = 'UNKNOWN'")
+    judged = await bench.desk.look(*bench.key, 0)
+    assert (judged.found.standing, judged.found.fill) == (Standing.UNCERTAIN, None)
+    filling = await bench.fill(cancel=True)
+    assert (await bench.reservation())["reservation_state"] == "BOUND", "it stays with its node"
+    if faster == "original":
+        await bench.call("anvil_dropAllTransactions")
+        await bench.call("eth_sendRawTransaction", bench.signed[0])
+    await bench.mine(5)
+    for _ in range(3):
+        await bench.look()
+    node = await bench.node(request_id)
+    assert node["node_state"] == {"filler": "FAILED", "original": "COMPLETED"}[faster]
+    assert await bench.paid() == {"filler": 0, "original": 25 * 10**6}[faster]
+    [proof] = await bench.rows(
+        "SELECT facts FROM qtg.movement_node_steps s JOIN qtg.movement_request_nodes n ON n.evidence_step_id = s.id "
+        "WHERE n.node_key = 'transfer'"
+    )
+    mined = {"filler": filling.filler.tx_hash, "original": node["provider_refs"]["tx_hash"]}[faster]
+    assert mined in str(proof["facts"])

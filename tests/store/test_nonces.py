@@ -268,3 +268,43 @@ async def test_what_can_never_be_released_is_not_waited_for(ledger: Ledger) -> N
     assert await ledger.nonces.count_unused(max_age_seconds=50) == 1
     assert await ledger.nonces.reap(max_age_seconds=50) == 1
     assert await ledger.nonces.count_unused(max_age_seconds=0) == 0
+
+
+async def test_a_nonce_that_was_signed_after_it_was_given_back_is_given_to_nobody_else(ledger: Ledger) -> None:
+    """Its worker slept until the reaper had been there, and then signed: another would be refused for good."""
+    slow, other = await ledger.seed.movement(None, None)
+    assert await ledger.reserve(slow) == 0
+    assert await ledger.reap() == 1
+    await ledger.sign(slow, 0)
+    with pytest.raises(Conflict, match=rf"was signed for node {slow}, which holds it no more; `qtg nonce fill"):
+        await ledger.reserve(other)
+    assert await ledger.reserve(slow) == 0, "its own node signs the same again"
+
+
+async def test_while_its_nonce_is_filled_a_node_gets_no_other_and_nobody_gets_one_above(ledger: Ledger) -> None:
+    a, b = await ledger.seed.movement(None, None)
+    await ledger.sign(a, await ledger.reserve(a))
+    await ledger.seed.sql("UPDATE qtg.evm_nonce_reservation SET reservation_state = 'FILLING'")
+    with pytest.raises(Conflict, match="signed for this very node, is being filled"):
+        await ledger.reserve(a)
+    with pytest.raises(Conflict, match="is being filled"):
+        await ledger.reserve(a, attempt=2, chain_nonce=1)
+    with pytest.raises(Conflict, match="is READY, and is being filled"):
+        await ledger.reserve(b)
+    assert await ledger.reserve(b, chain_nonce=1) == 1, "it is mined: others go on"
+
+
+async def test_a_closed_nonce_is_never_given_out_again_whatever_an_endpoint_says(ledger: Ledger) -> None:
+    a, b = await ledger.seed.movement(None, None)
+    await ledger.sign(a, await ledger.reserve(a))
+    await end(ledger, a, "CANCELLED")
+    await ledger.seed.sql(
+        "WITH s AS (INSERT INTO qtg.movement_node_steps (request_node_id, attempt_no, step_kind, facts) "
+        "VALUES (CAST(:n AS uuid), 1, 'observed', '{}') RETURNING id) UPDATE qtg.evm_nonce_reservation "
+        "SET reservation_state = 'CLOSED', used_by = 'filler', evidence_step_id = s.id FROM s",
+        n=a,
+    )
+    with pytest.raises(IntegrityError, match="closed_has_evidence"):
+        await ledger.seed.sql("UPDATE qtg.evm_nonce_reservation SET evidence_step_id = NULL")
+    assert await ledger.reserve(b, chain_nonce=1) == 1
+    assert await ledger.live() == {0: "CLOSED", 1: "RESERVED"}

@@ -18,7 +18,9 @@ from click.testing import CliRunner
 
 from qtg_dagster import cli
 from qtg_dagster.domain.clock import SystemClock
+from qtg_dagster.domain.contract import SignRequest
 from qtg_dagster.domain.errors import ConfigurationError, SigningRefused
+from qtg_dagster.domain.nonce_chain import FILL_ACTION, FILL_FORMAT
 from qtg_dagster.executors.message_auth import new_nonce, request_headers
 from qtg_dagster.executors.remote.hosting import Listening, hosting
 from qtg_dagster.executors.request_gate import RequestGate
@@ -76,6 +78,43 @@ async def test_the_services_own_journal_refuses_what_the_askers_has_lost(asked: 
     asked.signer._journal.by_role.clear()  # type: ignore[attr-defined]
     with pytest.raises(SigningRefused, match="HTTP 403, SIGNING_REFUSED: evm_transfer#1 has signed another effect"):
         await asked.signer.sign(asked.request(transaction={"nonce": "8"}))
+
+
+def filler(asked: Asked, **transaction: str) -> SignRequest:
+    return asked.request(
+        transaction={"to": ADDRESS, "data": "0x", "gas": "21000"} | transaction,
+        intent={"action": FILL_ACTION, "asset": "ETH", "amount": "0", "destination": ADDRESS},
+        request={"payload_format": FILL_FORMAT},
+    )
+
+
+async def test_what_fills_a_nonce_is_judged_by_both(asked: Asked) -> None:
+    with pytest.raises(SigningRefused, match="signed nothing under it"):
+        await asked.signer.sign(filler(asked))
+    await asked.signer.sign(asked.request())
+    signed = await asked.signer.sign(filler(asked))
+    assert check_signed(signed.signed_payload, read_payload(filler(asked).payload), ADDRESS)
+    assert len(asked.behind.journal.fills) == len(asked.signer._journal.fills) == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"value": "1"}, "payload.transaction.value"),
+        ({"to": "0x" + "5a" * 20}, "payload.transaction.to"),
+        ({"max_fee_per_gas": str(101 * 10**9)}, "max_fee_gwei"),
+        ({"gas": "9000000"}, "max_fee_native"),
+    ],
+)
+async def test_a_service_refuses_by_itself_what_does_more_than_fill(
+    asked: Asked, changes: dict[str, str], reason: str
+) -> None:
+    """Whoever has the secret can ask it, with no guard of ours in between."""
+    await asked.signer.sign(asked.request())
+    answer = await call(asked, filler(asked, **changes).model_dump_json().encode())
+    assert answer.status_code == 403
+    assert reason in answer.json()["error"]["message"]
+    assert asked.behind.journal.fills == {}
 
 
 async def test_health_goes_through_to_the_key(asked: Asked, tmp_path: Path) -> None:
