@@ -27,6 +27,8 @@ log = structlog.get_logger("qtg.callbacks")
 
 #: An attempt that takes longer makes its receiver a suspect.
 _SLOW_SECONDS = 1.0
+#: What follows upon an attempt's end until its outcome is written, at the longest.
+_AFTER_SECONDS = 5.0
 
 
 class CallbackCourier:
@@ -81,6 +83,7 @@ class CallbackCourier:
             claimant,
             room,
             per_receiver=self._settings.callback_concurrency_per_receiver,
+            longest_seconds=self._settings.callback_timeout_seconds + _AFTER_SECONDS,
             in_work=list(self._tasks),
             suspects=suspects,
             suspect_room=max(0, self._settings.callback_concurrency // 2 - flying),

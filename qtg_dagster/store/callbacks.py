@@ -21,6 +21,7 @@ class CallbackOutbox(OnDatabase):
         batch: int,
         *,
         per_receiver: int,
+        longest_seconds: float = 60,
         in_work: Collection[int] = (),
         suspects: Collection[str] = (),
         suspect_room: int = 0,
@@ -28,13 +29,15 @@ class CallbackOutbox(OnDatabase):
         """Claim up to `batch` callbacks: of each movement the oldest that is not settled, receivers in turn.
 
         A receiver has at most `per_receiver` in flight over all runners, a suspect one has one, and this claim takes at
-        most `suspect_room` for suspects. What the runner holds beside `in_work` it has lost, and may claim anew.
+        most `suspect_room` for suspects. What the runner holds beside `in_work` it has lost, and may claim anew. What
+        another holds for longer than an attempt takes, `longest_seconds`, takes no room of its receiver.
         """
         bound = {
             "runner_id": runner.runner_id,
             "network_class": runner.identity.network_class,
             "batch": batch,
             "per_receiver": per_receiver,
+            "longest": float(longest_seconds),
             "in_work": list(in_work),
             "suspects": list(suspects),
             "suspect_room": suspect_room,

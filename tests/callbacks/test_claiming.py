@@ -75,6 +75,19 @@ async def test_receivers_take_turns_and_none_has_more_than_its_share(post: Post,
     assert await outbox.claim(post.runner, 10, per_receiver=4, in_work=held) == []
 
 
+async def test_a_courier_that_hangs_keeps_what_it_claimed_and_not_its_receivers_room(
+    post: Post, outbox: CallbackOutbox
+) -> None:
+    for _ in range(3):
+        await post.movement(url(1))
+    async with PostgresStore(post.database).runner(RunnerIdentity("deliver", "sandbox")) as other:
+        his = await outbox.claim(other, 2, per_receiver=2)
+        assert await outbox.claim(post.runner, 10, per_receiver=2, longest_seconds=15) == []
+        await post.desk.sql("UPDATE qtg.movement_callback_outbox SET claimed_at = claimed_at - interval '16 s'")
+        [mine] = await outbox.claim(post.runner, 10, per_receiver=2, longest_seconds=15)
+        assert mine.callback_id not in {each.callback_id for each in his}
+
+
 async def test_a_suspect_gets_one_and_all_suspects_together_what_is_left_for_them(
     post: Post, outbox: CallbackOutbox
 ) -> None:

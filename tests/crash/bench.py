@@ -91,6 +91,7 @@ class Bench:
             bank_socket=str(self.stage.bank_socket),
             log=str(self.log),
             inventory_file=self.stage.inventory_file,
+            callbacks_file=str(self.stage.callbacks_file),
             fault=fault,
             mark=str(self.mark),
             clock_offset_seconds=skew,
@@ -107,7 +108,7 @@ class Bench:
                 "template_key": plan.template_key,
                 "requested_by": "ada",
                 "approval_ttl_seconds": ttl,
-                "callback_url": "https://owner.example/hook",
+                "callback_url": self.stage.owner_url,
                 **values_of(lane, next(self._orders), world),
             }
             ids.append((await create_movement(engine, MovementOrder.read(document))).request_id)

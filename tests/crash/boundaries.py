@@ -24,15 +24,15 @@ class Lane(StrEnum):
 #: Lanes that need the sandbox's chain and exchange; they share one treasury, so one such cell runs at a time.
 WORLD_LANES = frozenset({Lane.CEX_WITHDRAWAL, Lane.CEX_DEPOSIT, Lane.EVM_TRANSFER, Lane.EVM_OBSERVE})
 
-_LATER = "part arrives later"
 _PEOPLE = "no lane takes part in it; see the lane desk"
 _NO_SIGNER = "the venue's key signs requests, not a signer of ours"
 _READS_ONLY = "only reads, so nothing is signed or sent"
 _NO_NONCE = "has no nonces"
 _TRANSFERS = "killed at each by tests/engine/test_transfer_deaths.py, which asks how many movements there are"
 _ONLY_DESK = "an executor's work; see the other lanes"
-_DESK_POINTS = frozenset({P.APPROVE, P.EXPIRE, P.CYCLE_INSERT, P.AUDIT_PROMOTE})
-_LATER_POINTS = frozenset({P.CALLBACK_CLAIM, P.CALLBACK_SENT_UNSAVED})
+_DESK_POINTS = frozenset(
+    {P.APPROVE, P.EXPIRE, P.CYCLE_INSERT, P.AUDIT_PROMOTE, P.CALLBACK_CLAIM, P.CALLBACK_SENT_UNSAVED}
+)
 #: Killed at each of them in tests/nonces/test_nonce_crashes.py.
 _FILLING = "a person's action on a nonce that no lane's worker will use"
 _FILLING_POINTS = frozenset({P.NONCE_FILL_ORDERED, P.NONCE_FILL_PREPARED, P.NONCE_FILL_SENT})
@@ -58,8 +58,6 @@ _NOT: dict[Lane, dict[FaultPoint, str]] = {
 
 def why_not(lane: Lane, point: FaultPoint) -> str | None:
     """Why the boundary does not concern the lane; None when it does."""
-    if point in _LATER_POINTS:
-        return _LATER
     if point in _FILLING_POINTS:
         return _FILLING
     if point in _TRANSFER_POINTS:

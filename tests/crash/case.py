@@ -18,6 +18,7 @@ from tests.crash.provider.executor import set_modes
 from tests.crash.provider.server import Mode
 from tests.crash.sessions import end_sessions, held_by, sessions, until_still, until_stopped
 from tests.crash.spec import Role
+from tests.crash.telling import TELLING, all_is_told, claimed, others_are_told
 
 P = FaultPoint
 _RECOVERING = frozenset({P.RECOVER_CLAIM, P.RECOVER_RESPONSE})
@@ -97,6 +98,8 @@ class Case:
             P.EXPIRE: Role.EXPIRE,
             P.CYCLE_INSERT: Role.CYCLE,
             P.AUDIT_PROMOTE: Role.PROMOTE,
+            P.CALLBACK_CLAIM: Role.DELIVER,
+            P.CALLBACK_SENT_UNSAVED: Role.DELIVER,
         }
         return roles.get(self._cell.point, Role.DRAINS)
 
@@ -175,7 +178,9 @@ class Case:
         await worker.kill()
 
     async def _claims_were_real(self, worker: Worker) -> None:
-        """A boundary after a claim was passed with a claim in hand: the dead one still stands on a node."""
+        """A boundary after a claim was passed with a claim in hand: the dead one still stands on what he claimed."""
+        if self._cell.point in TELLING and not await claimed(self._bench):
+            self.outcome.violations.append(f"{self._cell.point} acted without a claim")
         if self._cell.point not in _CLAIMING:
             return
         if not await held_by(self._bench, worker):
@@ -208,18 +213,21 @@ class Case:
         await self._claims_were_real(hung)
         his = await sessions(self._bench) - before
         await until_still(self._bench, his)
-        held = await held_by(self._bench, hung)
+        nodes, callbacks = await held_by(self._bench, hung), await claimed(self._bench)
         rival = await self.hatch_rival()
         await self.others_go_on()
-        if await held_by(self._bench, hung) != held:
+        if await held_by(self._bench, hung) != nodes:
             self.outcome.violations.append("O5: a node was taken from a runner that lives")
         if self._cell.point is P.AUDIT_PROMOTE:
             await self._all_is_promoted()
+        if self._cell.point in TELLING:
+            await self.hatch(Role.DELIVER)
+            self.outcome.violations += await others_are_told(self._bench, callbacks)
         if self._random.random() < 0.5 or self._cell.point is P.CYCLE_INSERT:
             await hung.kill()
             self.outcome.kills += 1
         else:
-            await self._wake_too_late(hung, his, held)
+            await self._wake_too_late(hung, his, nodes)
         if self._cell.point in _UNDECIDED:
             await self.hatch(role)
         await self._bench.until_quiet(self._cell.lane, _REST_SECONDS)
@@ -320,6 +328,9 @@ class Case:
         last = await self.hatch()
         await self._first_move(last, moves)
         await self._bench.until_quiet(self._cell.lane, _REST_SECONDS)
+        if self._cell.point in TELLING:
+            await self.hatch(Role.DELIVER)
+            await all_is_told(self._bench)
         if last.exited.is_set():
             self.outcome.violations.append("the last worker died")
         del waiting

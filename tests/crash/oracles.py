@@ -1,6 +1,6 @@
 """Judging a finished case by what the providers have on record, against the database. O1-O12 of the programme.
 
-O6's receiver comes with the part that it judges.
+What the receiver of callbacks has on record is judged in `telling`.
 Money that did not move is accounted for too: it waits for a person by name, was called off, or has been lost.
 """
 
@@ -19,6 +19,7 @@ from qtg_dagster.upkeep.audit_trail import verify_trail
 from tests.crash.bench import AWAY, WAITS_FOR_A_PERSON, Bench
 from tests.crash.boundaries import Lane
 from tests.crash.provider.executor import CANARY, LOOKS_NEEDED
+from tests.crash.telling import judge_telling
 from tests.crash.world import Effect
 
 Row = dict[str, Any]
@@ -69,6 +70,7 @@ async def judge(bench: Bench, lane: Lane | None) -> Verdict:
     _rest(verdict, nodes)
     await _nonces(verdict, bench, lane)
     await _outbox(verdict, bench)
+    verdict.violations += await judge_telling(bench)
     await _approvals(verdict, bench)
     await _audit_trail(verdict, bench)
     await _secrets(verdict, bench)

@@ -16,6 +16,7 @@ class Role(StrEnum):
     EXPIRE = "expire"  # calls off what was not approved in time
     PROMOTE = "promote"  # promotes audit entries, few at a time
     CYCLE = "cycle"  # serves one window after another
+    DELIVER = "deliver"  # delivers callbacks, as a bare courier that needs no slot
     REAP = "reap"  # gives unused nonces back
 
 
@@ -28,6 +29,7 @@ class WorkerSpec:
     bank_socket: str
     log: str
     inventory_file: str = ""
+    callbacks_file: str = ""  # an inventory that names nothing but the secret of callbacks
     fault: str = ""
     mark: str = ""
     clock_offset_seconds: float = 0.0

@@ -18,6 +18,7 @@ import psycopg
 from qtg_dagster.host.postgres import EmbeddedPostgres
 from qtg_dagster.store.migrate import upgrade
 from tests.crash.nursery import Nursery
+from tests.crash.provider.receiver import SECRET
 from tests.crash.world import SandboxWorld, open_world
 
 _TEMPLATE = "crash_template"
@@ -36,6 +37,9 @@ class Stage:
     book: Path
     nursery: Nursery
     world: SandboxWorld | None
+    owner_url: str  # whom all movements tell
+    owners_book: Path
+    callbacks_file: Path
 
     async def new_database(self, name: str) -> str:
         """URL of a migrated database without a row."""
@@ -65,10 +69,20 @@ async def open_stage(*, with_world: bool) -> AsyncIterator[Stage]:
         url = await asyncio.to_thread(postgres.start)
         await asyncio.to_thread(_make_template, url)
         socket, book = home / "bank.sock", home / "bank.book"
-        await _start_bank(stack, socket, book)
+        await _start(stack, "server", socket, book)
+        port_file, owners_book = home / "owner.port", home / "owner.book"
+        await _start(stack, "receiver", port_file, owners_book)
+        owner_url = f"http://127.0.0.1:{port_file.read_text()}/hook"
         world = await stack.enter_async_context(open_world(home)) if with_world else None
         nursery = await stack.enter_async_context(Nursery())
-        yield Stage(home, postgres, url, socket, book, nursery, world)
+        yield Stage(home, postgres, url, socket, book, nursery, world, owner_url, owners_book, _callbacks_file(home))
+
+
+def _callbacks_file(home: Path) -> Path:
+    (home / "callback.secret").write_text(SECRET)
+    path = home / "callbacks.yaml"
+    path.write_text(f"callbacks: {{secret: {{file: {home / 'callback.secret'}}}}}\n")
+    return path
 
 
 def _make_template(url: str) -> None:
@@ -78,9 +92,10 @@ def _make_template(url: str) -> None:
         upgrade(url.replace("@/qtg?", f"@/{_TEMPLATE}?", 1))
 
 
-async def _start_bank(stack: AsyncExitStack, socket: Path, book: Path) -> None:
+async def _start(stack: AsyncExitStack, provider: str, ready: Path, book: Path) -> None:
+    """Start the bank (`server`) or the owner (`receiver`), and wait until it is ready: then there is its file."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.crash.provider.server", str(socket), str(book)
+        sys.executable, "-m", f"tests.crash.provider.{provider}", str(ready), str(book)
     )
 
     async def end() -> None:
@@ -89,6 +104,6 @@ async def _start_bank(stack: AsyncExitStack, socket: Path, book: Path) -> None:
         await process.wait()
 
     stack.push_async_callback(end)
-    while not socket.exists():
-        assert process.returncode is None, "the bank did not start"
+    while not ready.exists():
+        assert process.returncode is None, f"the {provider} did not start"
         await asyncio.sleep(0.01)

@@ -18,6 +18,7 @@ _OTHERS = [
     Cell(Lane.DESK, P.EXPIRE, A.KILL),
     Cell(Lane.DESK, P.CYCLE_INSERT, A.KILL),
     *(Cell(Lane.DESK, P.AUDIT_PROMOTE, action) for action in A),
+    *(Cell(Lane.DESK, point, action) for point in (P.CALLBACK_CLAIM, P.CALLBACK_SENT_UNSAVED) for action in A),
     Cell(Lane.EVM_TRANSFER, P.RESPONSE_UNCOMMITTED, A.KILL),
     Cell(Lane.EVM_TRANSFER, P.NONCE_RELEASE, A.KILL),
     Cell(Lane.EVM_OBSERVE, P.OBSERVE_RESPONSE, A.KILL),

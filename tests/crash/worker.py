@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,8 +14,9 @@ from pathlib import Path
 import structlog
 
 from qtg_dagster import faults
+from qtg_dagster.callbacks.courier import CallbackCourier
 from qtg_dagster.composition import Platform, open_platform
-from qtg_dagster.domain import observation
+from qtg_dagster.domain import callbacks, observation
 from qtg_dagster.domain.clock import SystemClock
 from qtg_dagster.domain.workers import RunnerIdentity
 from qtg_dagster.engine import drain as drains
@@ -57,7 +59,9 @@ def settings_of(database_url: str, concurrency: int = 16) -> Settings:
     return Settings(
         database_url=database_url,
         network_class="sandbox",
-        callback_allowed_hosts="owner.example,127.0.0.1",
+        callback_allowed_hosts="127.0.0.1",
+        callback_max_attempts=100,
+        callback_timeout_seconds=2,
         approval_ttl_seconds=86400,
         node_recovery_interval_seconds=1,
         drain_poll_seconds=0.1,
@@ -77,6 +81,8 @@ async def open_parts(spec: WorkerSpec) -> AsyncIterator[Platform]:
             executors.resolve("exec.evm.transfer").submit_grace_seconds = _EVM_GRACE  # type: ignore[attr-defined]
 
     settings = settings_of(spec.database_url, spec.concurrency)
+    if spec.callbacks_file:
+        settings = settings.model_copy(update={"inventory_file": Path(spec.callbacks_file)})
     inventory = inventory_of(spec.inventory_file)
     async with open_platform(settings, inventory=inventory, register_more=register) as platform:
         platform.signers.register(SIGNER_KEY, BankSigner())
@@ -99,6 +105,7 @@ def _hurry() -> None:
     observation.OTHER_OBSERVE_INTERVAL = 0.15
     drains.GIVE_BACK_SECONDS = 0.1
     negative_proof.EARLY_LOOK_SECONDS = 1.0
+    callbacks.backoff_seconds = lambda attempts: 0.1
 
 
 def _skew(seconds: float) -> None:
@@ -206,6 +213,23 @@ async def _promote(platform: Platform) -> None:
         await asyncio.sleep(_SOON)
 
 
+async def _deliver(platform: Platform) -> None:
+    settings = platform.settings
+    while True:
+        try:
+            async with Runner(platform.database, RunnerIdentity("deliver", settings.network_class)) as runner:
+                courier, more = CallbackCourier(platform.database, settings), asyncio.Event()
+                while True:
+                    await runner.check_alive()
+                    more.clear()
+                    if not await courier.work(runner, more):
+                        with contextlib.suppress(TimeoutError):
+                            await asyncio.wait_for(more.wait(), _SOON)
+        except Exception:
+            log.exception("delivery failed")
+        await asyncio.sleep(_SOON)
+
+
 async def _reap(platform: Platform) -> None:
     while True:
         try:
@@ -222,5 +246,6 @@ _ROLES: dict[Role, Callable[[Platform], Awaitable[None]]] = {
     Role.EXPIRE: _expire,
     Role.CYCLE: _cycle,
     Role.PROMOTE: _promote,
+    Role.DELIVER: _deliver,
     Role.REAP: _reap,
 }

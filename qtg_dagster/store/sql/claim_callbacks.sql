@@ -1,5 +1,6 @@
 -- Claim up to :batch callbacks to deliver: of each movement the oldest that is not settled, receivers in turn. A receiver
--- has at most :per_receiver in flight, over all runners; a suspect one (slow or failing of late) has one, and all suspects
+-- has at most :per_receiver in flight, over all runners (who hangs for longer than an attempt takes, :longest, does not
+-- count: what he claimed stays his, the receiver's room does not); a suspect one (slow or failing of late) has one, and all suspects
 -- together take no more than :suspect_room. What this runner claimed and is not :in_work was lost: it is claimed anew.
 -- OFFSET 0 and NOT IN keep the planner to the indexes on movements and ids, whatever it believes of a table that fills and
 -- empties within minutes.
@@ -23,7 +24,8 @@ busy AS MATERIALIZED (
     FROM qtg.movement_callback_outbox
     WHERE runner_id IS NOT NULL AND network_class = :network_class
       AND CASE WHEN runner_id = :runner_id THEN id = ANY (CAST(:in_work AS bigint[]))
-               ELSE runner_id IN (SELECT runner_id FROM live) END
+               ELSE runner_id IN (SELECT runner_id FROM live)
+                    AND claimed_at > now() - make_interval(secs => :longest) END
     GROUP BY receiver
 ),
 room AS MATERIALIZED (
