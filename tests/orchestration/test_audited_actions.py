@@ -111,6 +111,7 @@ class Stage:
     rows: Rows
     request_id: str = ""
     proposal: dict[str, str] = field(default_factory=dict)
+    alert_id: int = 7
 
     def publish(self) -> None:
         self.ask(lambda platform: publish_template(platform.engine, PLAN, actor="ada"))
@@ -165,6 +166,13 @@ class Stage:
             "INSERT INTO qtg.core_group_events (network_class, event, falls, reason) "
             "VALUES ('sandbox', 'halt', 5, 'died again and again') RETURNING id"
         )
+
+    def alarm(self) -> None:
+        [alert] = self.rows(
+            "INSERT INTO qtg.alerts (network_class, kind, dedupe_key, severity, title) "
+            "VALUES ('sandbox', 'audit_chain', 'audit_chain', 'critical', 'the audit chain is broken') RETURNING id"
+        )
+        self.alert_id = alert["id"]
 
     def propose(self) -> None:
         from qtg_dagster.treasury.proposals import ProposalOrder, propose_template
@@ -236,6 +244,9 @@ DEEDS: dict[str, Deed] = {
     "resume_core": Deed(Stage.halt, "resume_core_workers", on(), "resume_core"),
     "redrive_callbacks": Deed(Stage.give_up_telling, "redrive", on(), "redrive_callbacks"),
     "resend_callbacks": Deed(Stage.approve, "resend", about(), "resend_callbacks"),
+    "acknowledge_alert": Deed(
+        Stage.alarm, "acknowledge_open_alert", lambda stage: {"alert_id": stage.alert_id, **WHO}, "acknowledge_alert"
+    ),
     "propose_template": Deed(
         nothing,
         "propose",
