@@ -38,6 +38,11 @@ _FILLING = "a person's action on a nonce that no lane's worker will use"
 _FILLING_POINTS = frozenset({P.NONCE_FILL_ORDERED, P.NONCE_FILL_PREPARED, P.NONCE_FILL_SENT})
 _TRANSFER_POINTS = frozenset({P.TRANSFER_STORED, P.TRANSFER_MOVEMENT_MADE, P.TRANSFER_BEGUN, P.TRANSFER_FOLLOWED})
 _NONCE_POINTS = frozenset({P.NONCE_RESERVE, P.NONCE_RELEASE})
+#: Boundaries of no lane's worker -> the test that kills at each of them.
+ELSEWHERE = {
+    **dict.fromkeys(_FILLING_POINTS, "tests/nonces/test_nonce_crashes.py"),
+    **dict.fromkeys(_TRANSFER_POINTS, "tests/engine/test_transfer_deaths.py"),
+}
 
 _NOT: dict[Lane, dict[FaultPoint, str]] = {
     Lane.BANK: dict.fromkeys(_NONCE_POINTS, _NO_NONCE),
