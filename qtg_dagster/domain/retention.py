@@ -24,6 +24,8 @@ class Kind(StrEnum):
     BALANCE_SNAPSHOTS = "balance_snapshots"
     BREAKER_STARTS = "breaker_starts"
     BREAKERS = "breakers"
+    ALERT_DELIVERIES = "alert_deliveries"
+    ALERTS = "alerts"
     CORE_GROUP_EVENTS = "core_group_events"
     RUNNERS = "runners"
     CORE_DEATHS = "core_deaths"

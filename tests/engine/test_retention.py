@@ -164,6 +164,11 @@ HOLDS = {
         "UPDATE qtg.movement_requests SET request_state = 'COMPLETED'",
         _REQUEST,
     ),
+    "an alert about it is open": Hold(
+        "INSERT INTO qtg.alerts (network_class, kind, dedupe_key, severity, title) "
+        "SELECT 'sandbox', 'manual_intervention', id::text, 'critical', 't' FROM qtg.movement_requests",
+        "UPDATE qtg.alerts SET resolved_at = now()",
+    ),
     "money of it is in transit": Hold(_AWAY.format(" WHERE entry_kind = 'arrival'"), _BACK, _LINES),
     "a departure of it is missing": Hold(_AWAY.format(""), _BACK, _LINES),
     "a nonce of it may still be used": Hold(

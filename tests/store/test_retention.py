@@ -59,6 +59,14 @@ _SNAPSHOT = (
 )
 _BREAKER = "INSERT INTO qtg.breakers (id, network_class, scope, opened_by, reason, closed_at, closed_by) VALUES "
 _START = "INSERT INTO qtg.breaker_starts (breaker_id, request_node_id, started_at) VALUES "
+_NEWS = "INSERT INTO qtg.alert_deliveries (alert_id, network_class, channel, what, outcome, settled_at) VALUES "
+_ALERT = (
+    "INSERT INTO qtg.alerts (id, network_class, kind, dedupe_key, severity, title, resolved_at, opened_told_at, "
+    "told_severity) VALUES "
+)
+_STILL_TOLD = f"""WITH a AS ({_ALERT}(5, 's', 'drift', 'e', 'info', 't', {{old}}, NULL, NULL) RETURNING id)
+    INSERT INTO qtg.alert_deliveries (alert_id, network_class, channel, what)
+    SELECT id, 's', 'c', 'opened' FROM a"""  # noqa: S608
 _STILL_STARTED = f"""WITH b AS ({_BREAKER}(4, 's', 'y', 'o', 'r', {{old}}, 'o') RETURNING id)
     INSERT INTO qtg.breaker_starts (breaker_id, request_node_id) SELECT id, gen_random_uuid() FROM b"""  # noqa: S608
 _SPEND = (
@@ -88,6 +96,27 @@ CASES = {
         (
             _SNAPSHOT + "('s', 'v', 'a', 'w', 'USDC', 1, {new}, {new}, true, {new})",
             _SNAPSHOT + "('s', 'v', 'a', 'w', 'ETH', 1, {old}, {old}, true, {old})",
+        ),
+    ),
+    Kind.ALERT_DELIVERIES: Case(
+        _NEWS + "(1, 's', 'c', 'opened', 'sent', {old})",
+        (
+            _NEWS + "(2, 's', 'c', 'opened', 'sent', {old})",
+            _NEWS + "(3, 's', 'c', 'opened', 'sent', {old})",
+            _NEWS + "(1, 's', 'c', 'opened', 'pending', NULL)",
+        ),
+        before=_ALERT
+        + "(1, 's', 'drift', 'a', 'info', 't', {old}, NULL, NULL), "
+        + "(2, 's', 'drift', 'b', 'info', 't', {new}, NULL, NULL), "
+        + "(3, 's', 'drift', 'c', 'info', 't', NULL, NULL, NULL)",
+    ),
+    Kind.ALERTS: Case(
+        _ALERT + "(1, 's', 'drift', 'a', 'info', 't', {old}, NULL, NULL)",
+        (
+            _ALERT + "(2, 's', 'drift', 'b', 'info', 't', {new}, NULL, NULL)",
+            _ALERT + "(3, 's', 'drift', 'c', 'info', 't', NULL, NULL, NULL)",
+            _ALERT + "(4, 's', 'drift', 'd', 'info', 'its end was not told', {old}, {old}, 'info')",
+            _STILL_TOLD,
         ),
     ),
     Kind.BREAKER_STARTS: Case(

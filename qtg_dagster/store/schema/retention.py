@@ -19,6 +19,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import UUID
 
 from qtg_dagster.domain.states import FINAL_REQUEST_STATES
+from qtg_dagster.store.schema.alerts import alerts
 from qtg_dagster.store.schema.audit import audit_outbox
 from qtg_dagster.store.schema.base import document, metadata, one_of, timestamp, words
 from qtg_dagster.store.schema.breakers import breakers
@@ -90,6 +91,7 @@ Index(
 )
 Index("ix_audit_outbox_unpromoted", audit_outbox.c.subject_id, postgresql_where=text("promoted_at IS NULL"))
 Index("ix_breakers_closed", breakers.c.closed_at, postgresql_where=text("closed_at IS NOT NULL"))
+Index("ix_alerts_resolved", alerts.c.resolved_at, postgresql_where=text("resolved_at IS NOT NULL"))
 Index("ix_core_deaths_noticed_at", core_deaths.c.noticed_at)
 Index("ix_core_group_events_occurred_at", core_group_events.c.occurred_at)
 Index("ix_runners_started_at", runners.c.started_at)

@@ -60,6 +60,19 @@ RULES: dict[Kind, Rule] = {
     Kind.BREAKERS: Rule(
         "breakers", "t.closed_at", "NOT EXISTS (SELECT FROM qtg.breaker_starts s WHERE s.breaker_id = t.id)"
     ),
+    Kind.ALERT_DELIVERIES: Rule(
+        "alert_deliveries",
+        "t.settled_at",
+        "t.outcome <> 'pending' AND t.alert_id IN (SELECT a.id FROM qtg.alerts a WHERE a.resolved_at < now() - keep)",
+        "t.alert_id",
+    ),
+    # One that people were told of stays until they were told that it is over.
+    Kind.ALERTS: Rule(
+        "alerts",
+        "t.resolved_at",
+        "(t.told_severity IS NULL OR t.resolution_told_at IS NOT NULL) "
+        "AND NOT EXISTS (SELECT FROM qtg.alert_deliveries d WHERE d.alert_id = t.id)",
+    ),
     # The newest says how the group stands.
     Kind.CORE_GROUP_EVENTS: Rule(
         "core_group_events",
@@ -114,6 +127,9 @@ HOLDS: dict[str, str] = {
         JOIN qtg.evm_nonce_reservation v ON v.request_node_id = n.id
         WHERE n.request_id = t.id AND v.reservation_state NOT IN ('RELEASED', 'CLOSED')
           AND NOT (v.reservation_state = 'BOUND' AND {_USED_UP}))""",
+    "an alert about it is open": """EXISTS (SELECT FROM qtg.alerts a
+        WHERE a.network_class = t.network_class AND a.resolved_at IS NULL
+          AND position(t.id::text IN a.dedupe_key || a.details::text) > 0)""",
     "money of it is in transit": """EXISTS (SELECT FROM qtg.ledger_lines d
         WHERE d.request_id = t.id AND d.entry_kind = 'departure'
           AND d.base_units <> (SELECT coalesce(sum(l.base_units), 0) FROM qtg.ledger_lines l

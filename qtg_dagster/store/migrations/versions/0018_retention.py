@@ -17,6 +17,7 @@ INDEXES = (
     ('ix_audit_outbox_promoted', 'audit_outbox', 'promoted_at', 'promoted_at IS NOT NULL'),
     ('ix_audit_outbox_unpromoted', 'audit_outbox', 'subject_id', 'promoted_at IS NULL'),
     ('ix_breakers_closed', 'breakers', 'closed_at', 'closed_at IS NOT NULL'),
+    ('ix_alerts_resolved', 'alerts', 'resolved_at', 'resolved_at IS NOT NULL'),
     ('ix_core_deaths_noticed_at', 'core_deaths', 'noticed_at', None),
     ('ix_core_group_events_occurred_at', 'core_group_events', 'occurred_at', None),
     ('ix_runners_started_at', 'runners', 'started_at', None),
