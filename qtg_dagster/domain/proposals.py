@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from pydantic import ValidationError
+
 from qtg_dagster.domain.approvals import same_person
 from qtg_dagster.domain.canonical import digest, digest_text
-from qtg_dagster.domain.errors import PlanDrift
+from qtg_dagster.domain.errors import PlanDrift, PlanInvalid
 from qtg_dagster.domain.plans import Plan
 from qtg_dagster.domain.states import ProposalState
 
@@ -70,7 +72,10 @@ class Proposal:
 
     def plan(self) -> Plan:
         """The proposed plan; raises `PlanDrift` when the stored one is not the one whose digest stands beside it."""
-        plan = Plan.model_validate(self.document)
+        try:
+            plan = Plan.model_validate(self.document)
+        except (ValidationError, PlanInvalid) as error:
+            raise PlanDrift(f"proposal {self.proposal_id}: what is stored is no plan: {error}") from None
         if plan_digest(plan) != self.plan_digest or plan.template_key != self.template_key:
             raise PlanDrift(f"proposal {self.proposal_id}: the plan changed after it was proposed")
         return plan

@@ -90,6 +90,9 @@ def test_a_stored_plan_that_is_another_is_not_read() -> None:
         proposal(document={**PLAN.model_dump(mode="json"), "title": "Other"}).plan()
     with pytest.raises(PlanDrift):
         proposal(template_key="other").plan()
+    for unreadable in ({"what": "is this"}, {**PLAN.model_dump(mode="json"), "nodes": [NODE, NODE]}):
+        with pytest.raises(PlanDrift, match="is no plan"):
+            proposal(document=unreadable).plan()
 
 
 @pytest.mark.parametrize(

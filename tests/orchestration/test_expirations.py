@@ -90,9 +90,19 @@ def test_a_late_proposal_launches_a_run_too(proposal: str, tick: Tick, launch: L
     [request] = tick("due_expirations").run_requests
     assert request.tags == {"qtg/due": PROPOSALS}
     assert launch("expire").success
+    assert not tick("due_expirations").run_requests
     assert rows("SELECT id::text AS id, proposal_state FROM qtg.template_proposals") == [
         {"id": proposal, "proposal_state": "EXPIRED"}
     ]
+
+
+def test_one_run_does_both(
+    movement: str, proposal: str, tick: Tick, defs: dg.Definitions, instance: dg.DagsterInstance, rows: Rows
+) -> None:
+    [request] = tick("due_expirations").run_requests
+    assert request.tags == {"qtg/due": f"{CHECKER},{PROPOSALS}"}
+    assert defs.resolve_job_def("expire").execute_in_process(instance=instance, tags=request.tags).success
+    assert {worker: beat["last_items"] for worker, beat in beats(rows).items()} == {CHECKER: 1, PROPOSALS: 1}
 
 
 @pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED])
