@@ -91,7 +91,7 @@ def test_a_proposal_begins_pending(connection: Connection, state: str) -> None:
 @pytest.mark.parametrize(
     ("state", "beside", "constraint"),
     [
-        ("APPROVED", "decided_at = now()", "approved_is_published"),
+        ("APPROVED", "decided_at = now()", "a version of something else"),
         ("REJECTED", "decided_at = now(), plan_version_id = 1", "approved_is_published"),
         ("EXPIRED", "decided_at = NULL", "decided_when_not_pending"),
     ],
@@ -99,6 +99,41 @@ def test_a_proposal_begins_pending(connection: Connection, state: str) -> None:
 def test_an_end_stands_with_what_it_came_to(connection: Connection, state: str, beside: str, constraint: str) -> None:
     with pytest.raises(psycopg.errors.CheckViolation, match=constraint):
         move(connection, state, beside)
+
+
+OTHER_VERSION = (
+    "INSERT INTO qtg.movement_plan_versions (template_id, version, title, description, graph_hash) "
+    "VALUES (1, 2, 't', '', 'other')"
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "required", "version", "refusal"),
+    [
+        (("approved", "grace", "d"), 1, 1, None),
+        (("approved", "grace", "d"), 2, 1, "1 of 2 approvals by others"),
+        (("approved", " ADA ", "d"), 1, 1, "0 of 1 approvals by others"),
+        (("approved", "grace", "of something else"), 1, 1, "0 of 1 approvals by others"),
+        (("rejected", "grace", "d"), 1, 1, "0 of 1 approvals by others"),
+        (("approved", "grace", "d"), 1, 2, "a version of something else"),
+    ],
+)
+def test_nothing_is_approved_without_the_words_of_others_and_as_its_own_version(
+    connection: Connection, word: tuple[str, str, str], required: int, version: int, refusal: str | None
+) -> None:
+    connection.execute("ALTER TABLE qtg.template_proposals DISABLE TRIGGER keep_proposed")
+    connection.execute("UPDATE qtg.template_proposals SET required = %s", (required,))
+    connection.execute("ALTER TABLE qtg.template_proposals ENABLE TRIGGER keep_proposed")
+    connection.execute("ALTER TABLE qtg.template_proposal_decisions DISABLE TRIGGER USER")
+    connection.execute("UPDATE qtg.template_proposal_decisions SET decision = %s, actor = %s, plan_digest = %s", word)
+    connection.execute("ALTER TABLE qtg.template_proposal_decisions ENABLE TRIGGER USER")
+    connection.execute(OTHER_VERSION)
+    approved = f"decided_at = now(), plan_version_id = {version}"
+    if refusal is None:
+        move(connection, "APPROVED", approved)
+    else:
+        with pytest.raises(psycopg.errors.CheckViolation, match=refusal):
+            move(connection, "APPROVED", approved)
 
 
 @pytest.mark.parametrize(

@@ -93,11 +93,39 @@ KEEP_PROPOSED_TRIGGER = (
     "FOR EACH ROW EXECUTE FUNCTION qtg.keep_proposed()"
 )
 
+#: Four eyes, whoever writes: APPROVED only with so many words of others on exactly this plan, and as a version of it.
+CHECK_APPROVED = """CREATE OR REPLACE FUNCTION qtg.check_proposal_approved() RETURNS trigger LANGUAGE plpgsql AS $guard$
+DECLARE
+    words integer;
+BEGIN
+    SELECT count(DISTINCT lower(btrim(d.actor))) INTO words FROM qtg.template_proposal_decisions d
+    WHERE d.proposal_id = NEW.id AND d.decision = 'approved' AND d.plan_digest = NEW.plan_digest
+      AND lower(btrim(d.actor)) <> lower(btrim(NEW.proposed_by));
+    IF words < NEW.required THEN
+        RAISE EXCEPTION 'template_proposals: % of % approvals by others', words, NEW.required
+            USING ERRCODE = 'check_violation';
+    END IF;
+    IF NOT EXISTS (SELECT FROM qtg.movement_plan_versions v JOIN qtg.movement_templates t ON t.id = v.template_id
+                   WHERE v.id = NEW.plan_version_id AND t.template_key = NEW.template_key
+                     AND v.graph_hash = NEW.graph_hash) THEN
+        RAISE EXCEPTION 'template_proposals: approved as a version of something else' USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NEW;
+END
+$guard$"""
+CHECK_APPROVED_TRIGGER = (
+    "CREATE TRIGGER check_proposal_approved BEFORE UPDATE OF proposal_state ON qtg.template_proposals FOR EACH ROW "
+    "WHEN (NEW.proposal_state = 'APPROVED' AND OLD.proposal_state <> 'APPROVED') "
+    "EXECUTE FUNCTION qtg.check_proposal_approved()"
+)
+
 STATEMENTS = (
     guard_function("template_proposals", "proposal_state", PROPOSAL_MOVES, INITIAL_PROPOSAL_STATE),
     guard_trigger("template_proposals"),
     KEEP_PROPOSED,
     KEEP_PROPOSED_TRIGGER,
+    CHECK_APPROVED,
+    CHECK_APPROVED_TRIGGER,
     *(append_only_trigger(table) for table in PROPOSALS_APPEND_ONLY),
 )
 

@@ -149,5 +149,25 @@ BEGIN
 END
 $guard$""",
     r"""CREATE TRIGGER keep_proposed BEFORE UPDATE ON qtg.template_proposals FOR EACH ROW EXECUTE FUNCTION qtg.keep_proposed()""",
+    r"""CREATE OR REPLACE FUNCTION qtg.check_proposal_approved() RETURNS trigger LANGUAGE plpgsql AS $guard$
+DECLARE
+    words integer;
+BEGIN
+    SELECT count(DISTINCT lower(btrim(d.actor))) INTO words FROM qtg.template_proposal_decisions d
+    WHERE d.proposal_id = NEW.id AND d.decision = 'approved' AND d.plan_digest = NEW.plan_digest
+      AND lower(btrim(d.actor)) <> lower(btrim(NEW.proposed_by));
+    IF words < NEW.required THEN
+        RAISE EXCEPTION 'template_proposals: % of % approvals by others', words, NEW.required
+            USING ERRCODE = 'check_violation';
+    END IF;
+    IF NOT EXISTS (SELECT FROM qtg.movement_plan_versions v JOIN qtg.movement_templates t ON t.id = v.template_id
+                   WHERE v.id = NEW.plan_version_id AND t.template_key = NEW.template_key
+                     AND v.graph_hash = NEW.graph_hash) THEN
+        RAISE EXCEPTION 'template_proposals: approved as a version of something else' USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NEW;
+END
+$guard$""",
+    r"""CREATE TRIGGER check_proposal_approved BEFORE UPDATE OF proposal_state ON qtg.template_proposals FOR EACH ROW WHEN (NEW.proposal_state = 'APPROVED' AND OLD.proposal_state <> 'APPROVED') EXECUTE FUNCTION qtg.check_proposal_approved()""",
     r"""CREATE TRIGGER append_only_template_proposal_decisions BEFORE UPDATE OR DELETE ON qtg.template_proposal_decisions FOR EACH ROW EXECUTE FUNCTION qtg.refuse_rewrite()""",
 )
