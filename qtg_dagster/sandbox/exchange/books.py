@@ -100,6 +100,19 @@ class Books:
         asset = self._venues[venue].asset(coin)
         return Balance(*(Amount(asset, self._units[venue, coin, bucket]) for bucket in CUSTOMER_BUCKETS))
 
+    def balance_before(self, venue: str, coin: str, at_ms: int) -> Balance:
+        """The customer's holding as it was then, by the true time of the moves."""
+        asset = self._venues[venue].asset(coin)
+        rows = self._ledger.rows(
+            "SELECT amount, source, target FROM moves WHERE venue = ? AND coin = ? AND at_ms <= ?", (venue, coin, at_ms)
+        )
+        units = dict.fromkeys(Bucket, 0)
+        for row in rows:
+            moved = Amount.parse(asset, row["amount"]).base_units
+            units[Bucket(row["source"])] -= moved
+            units[Bucket(row["target"])] += moved
+        return Balance(*(Amount(asset, units[bucket]) for bucket in CUSTOMER_BUCKETS))
+
     def moves(self, *, venue: str | None = None, after: int = 0) -> list[dict[str, Any]]:
         """The moves in the order they were posted, as plain rows."""
         rows = self._ledger.rows(

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, NonNegativeFloat
 
 from qtg_dagster.domain.plans import Frozen
+from qtg_dagster.sandbox.exchange.dialect import Role
+
+_HISTORIES = (Role.WITHDRAWALS, Role.DEPOSITS)
 
 
 class Conditions(Frozen):
     """A venue's present mood. The default is a healthy venue."""
 
     lag_history_seconds: float = Field(default=0, ge=0, description="rows younger than this are not in histories yet")
+    lag_seconds: dict[Role, NonNegativeFloat] = Field(
+        default_factory=dict, description="lag of single endpoints by role: withdrawals, deposits or balances"
+    )
     empty_history_times: int = Field(default=0, ge=0, description="the next n history look-ups answer []")
     maintenance: bool = False
     withdraw_disabled: tuple[str, ...] = Field(default=(), description='"COIN/NETWORK" pairs')
@@ -21,3 +27,8 @@ class Conditions(Frozen):
     ip_restricted: bool = False
     account_status: str = "Normal"
     clock_skew_ms: int = Field(default=0, description="the venue's clock minus the true time")
+
+    def lag_ms(self, role: Role) -> int:
+        """How old something has to be before endpoints of this role tell of it."""
+        common = self.lag_history_seconds if role in _HISTORIES else 0
+        return int(self.lag_seconds.get(role, common) * 1000)

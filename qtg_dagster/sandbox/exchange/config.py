@@ -60,17 +60,35 @@ class CoinConfig(Frozen):
         return next((key for key, item in self.networks.items() if item.is_default), next(iter(self.networks)))
 
 
-class VenueConfig(Frozen):
-    """One venue: its customer's key pair, its coins, the wallet that it pays from."""
+class SavedAddress(Frozen):
+    """An entry of the customer's address book at the venue."""
 
+    name: str = Field(min_length=1, description="on some wires a withdrawal names nothing but this")
+    coin: str
+    network: str
+    address: str
+    verified: bool = True
+
+    @field_validator("address")
+    @classmethod
+    def _lower_case(cls, address: str) -> str:
+        return _address(address)
+
+
+class VenueConfig(Frozen):
+    """One venue: the wire it speaks, its customer's key pair, its coins, the wallet that it pays from."""
+
+    wire: str = Field(default="binance", description="a module of sandbox/exchange/dialects")
     api_key: str = Field(min_length=8)
     api_secret: SecretStr
+    api_passphrase: SecretStr | None = Field(default=None, description="for wires whose keys have one")
     hot_wallet_key_file: Path = Field(description="hex private key, mode 0600; must differ between venues")
     coins: dict[str, CoinConfig] = Field(min_length=1)
     initial_balances: dict[str, str] = Field(default_factory=dict)
     address_whitelist: tuple[str, ...] | None = Field(default=None, description="null = any address")
-    duplicate_order_ids: Literal["accept", "return_first", "refuse"] = Field(
-        default="accept", description="Binance promises no deduplication of withdrawOrderId"
+    address_book: tuple[SavedAddress, ...] = ()
+    duplicate_order_ids: Literal["accept", "return_first", "refuse"] | None = Field(
+        default=None, description="what becomes of a client's own id that was used before; null = as the wire promises"
     )
     payout_delay_seconds: float = Field(default=0, ge=0, description="time a withdrawal awaits approval")
 
@@ -78,6 +96,13 @@ class VenueConfig(Frozen):
     @classmethod
     def _addresses(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
         return None if value is None else tuple(_address(item) for item in value)
+
+    @model_validator(mode="after")
+    def _saved_addresses_lead_somewhere(self) -> Self:
+        for number, saved in enumerate(self.address_book):
+            if saved.coin not in self.coins or saved.network not in self.coins[saved.coin].networks:
+                raise ValueError(f"address_book.{number}: the venue lists no {saved.coin} on {saved.network}")
+        return self
 
     @model_validator(mode="after")
     def _amounts_parse(self) -> Self:
@@ -100,6 +125,13 @@ class VenueConfig(Frozen):
                 Amount.parse(on_chain, text, field=f"{place}.{name}")
         if network.withdraw_step is not None and not Amount.parse(on_chain, network.withdraw_step).base_units:
             raise ValueError(f"{place}.withdraw_step: must be above zero, or null")
+
+    def allows(self, address: str) -> bool:
+        """Whether withdrawals to the address are allowed: any, unless the customer keeps a list of addresses."""
+        if self.address_whitelist is None and not self.address_book:
+            return True
+        saved = {item.address for item in self.address_book if item.verified}
+        return address.lower() in saved.union(self.address_whitelist or ())
 
     def asset(self, coin: str) -> Asset:
         """The coin as the books count it."""
@@ -131,7 +163,7 @@ class ExchangeConfig(Frozen):
     ledger: Path
     epoch: str | None = None
     control_token: SecretStr
-    chain: ChainConfig
+    chain: ChainConfig | None = Field(default=None, description="null = withdrawals are held and never paid out")
     venues: dict[str, VenueConfig] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -172,6 +204,8 @@ class ExchangeConfig(Frozen):
         content["control_token"] = self.control_token.get_secret_value()
         for key, venue in self.venues.items():
             content["venues"][key]["api_secret"] = venue.api_secret.get_secret_value()
+            if venue.api_passphrase is not None:
+                content["venues"][key]["api_passphrase"] = venue.api_passphrase.get_secret_value()
         return json.dumps(content, indent=2) + "\n"
 
 

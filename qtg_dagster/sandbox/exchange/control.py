@@ -9,12 +9,13 @@ import httpx
 
 from qtg_dagster.domain.errors import QtgError
 from qtg_dagster.sandbox.exchange.conditions import Conditions
+from qtg_dagster.sandbox.exchange.dialect import Role
 from qtg_dagster.sandbox.exchange.faults import Fault, FaultKind
 from qtg_dagster.secret import Secret
 
-WITHDRAW = "/sapi/v1/capital/withdraw/apply"
-WITHDRAWAL_HISTORY = "/sapi/v1/capital/withdraw/history"
-DEPOSIT_HISTORY = "/sapi/v1/capital/deposit/hisrec"
+WITHDRAW = Role.WITHDRAW.value
+WITHDRAWAL_HISTORY = Role.WITHDRAWALS.value
+DEPOSIT_HISTORY = Role.DEPOSITS.value
 
 
 class ControlRefused(QtgError):
@@ -72,6 +73,18 @@ class ExchangeControl:
         """Have the venue's histories show these fields for a withdrawal or deposit; none = the truth again."""
         await self._ask("PUT", f"/shown/{venue}/{row_id}", body=fields)
 
+    async def show_status(self, venue: str, history: str, row_id: str, status: str | None) -> None:
+        """Have a history (withdrawals or deposits) show a row in another status, by its name; None = the truth."""
+        await self._ask("PUT", f"/shown_status/{venue}/{history}/{row_id}", body={"status": status})
+
+    async def add_rows(self, venue: str, history: str, count: int, **details: Any) -> list[str]:
+        """Have others move funds on the account: `count` rows in a history; ids, newest first.
+
+        Details: `coin`, `newest_ms` (the time of the newest row) and `spacing_ms` between rows.
+        """
+        answer = await self._ask("POST", f"/rows/{venue}/{history}", body={"count": count, **details})
+        return [str(key) for key in answer["ids"]]
+
     async def reject(self, venue: str, withdrawal_id: str, *, status: int = 3, info: str = "") -> None:
         """Really end a withdrawal that is not signed yet (1 cancelled, 3 rejected, 5 failure); funds return."""
         await self._ask("POST", f"/reject/{venue}/{withdrawal_id}", body={"status": status, "info": info})
@@ -108,7 +121,10 @@ class ExchangeControl:
         return rows
 
     async def requests(self, *, venue: str | None = None, endpoint: str | None = None) -> list[dict[str, Any]]:
-        """Requests since the process started: method, endpoint, order_id, fault, outcome."""
+        """Requests since the process started: method, endpoint, role, order_id, fault, outcome, copy_outcome.
+
+        `endpoint` is a path or a role.
+        """
         query = {"venue": venue, "endpoint": endpoint}
         rows: list[dict[str, Any]] = await self._ask("GET", "/requests", query=query)
         return rows

@@ -8,20 +8,33 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from qtg_dagster.domain.errors import Conflict, InvalidInput, NotFound, QtgError
+from qtg_dagster.domain.plans import Frozen
 from qtg_dagster.sandbox.exchange.conditions import Conditions
+from qtg_dagster.sandbox.exchange.dialect import Role
 from qtg_dagster.sandbox.exchange.exchange import Exchange
 from qtg_dagster.sandbox.exchange.faults import Fault
-from qtg_dagster.sandbox.exchange.venue import Venue
+from qtg_dagster.sandbox.exchange.strangers import arrive
+from qtg_dagster.sandbox.exchange.venue import Rollback, Venue
+from qtg_dagster.sandbox.exchange.visit import status_number
 from qtg_dagster.sandbox.exchange.withdrawals import WithdrawalStatus
 
 Handler = Callable[[Request], Awaitable[Any]]
 _STATUS_OF: dict[type[QtgError], int] = {NotFound: 404, Conflict: 409, InvalidInput: 422}
+
+
+class MoreRows(Frozen):
+    """Rows to add to a history, as movements of others on the account."""
+
+    count: int = Field(ge=1, le=5_000)
+    coin: str | None = None
+    newest_ms: int | None = Field(default=None, description="null = now")
+    spacing_ms: int = Field(default=0, ge=0)
 
 
 class ControlApi:
@@ -45,6 +58,8 @@ class ControlApi:
             ("GET", "/conditions/{venue}", self._conditions),
             ("PATCH", "/conditions/{venue}", self._set_conditions),
             ("PUT", "/shown/{venue}/{row}", self._show_instead),
+            ("PUT", "/shown_status/{venue}/{history}/{row}", self._show_status),
+            ("POST", "/rows/{venue}/{history}", self._add_rows),
             ("POST", "/reject/{venue}/{row}", self._reject),
             ("POST", "/pause_payouts", self._pause),
             ("POST", "/resume_payouts", self._resume),
@@ -137,6 +152,26 @@ class ControlApi:
             venue.shown_instead.pop(row, None)
         return {}
 
+    async def _show_status(self, request: Request) -> dict[str, Any]:
+        venue, row, role = self._venue(request.path_params["venue"]), request.path_params["row"], _history(request)
+        name = (await request.json()).get("status")
+        venue.rollbacks = [item for item in venue.rollbacks if item.row != row]
+        if name is not None:
+            try:
+                venue.rollbacks.append(Rollback(row, status_number(role, str(name))))
+            except KeyError:
+                raise InvalidInput(
+                    "status", f"{name!r} is no status of {role}", "See docs/sandbox-exchange.md."
+                ) from None
+        return {}
+
+    async def _add_rows(self, request: Request) -> dict[str, Any]:
+        venue, role = self._venue(request.path_params["venue"]), _history(request)
+        asked = MoreRows.model_validate_json(await request.body())
+        if asked.coin is not None and asked.coin not in venue.config.coins:
+            raise InvalidInput("coin", f"{venue.key} does not list {asked.coin}", "Give one of its coins.")
+        return {"ids": arrive(venue, role, **asked.model_dump())}
+
     async def _reject(self, request: Request) -> dict[str, Any]:
         venue, asked = self._venue(request.path_params["venue"]), await request.json()
         try:
@@ -155,10 +190,22 @@ class ControlApi:
     def _set_paused(self, venue: str | None, *, paused: bool) -> dict[str, Any]:
         if venue is not None:
             self._venue(venue)
+        if not self._exchange.desks:
+            raise Conflict("nothing is paid out here: the configuration names no chain")
         for key, desk in self._exchange.desks.items():
             if venue in (None, key):
                 desk.pause(paused)
         return {}
+
+
+def _history(request: Request) -> Role:
+    try:
+        role = Role(request.path_params["history"])
+    except ValueError:
+        role = Role.OTHER
+    if role not in (Role.WITHDRAWALS, Role.DEPOSITS):
+        raise InvalidInput("history", "not a history", "Give withdrawals or deposits.")
+    return role
 
 
 def _texts(balance: Any) -> dict[str, str]:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
-from uuid import uuid4
 
 from qtg_dagster.domain.amounts import Amount, Asset
 from qtg_dagster.sandbox.exchange.config import VenueConfig
-from qtg_dagster.sandbox.exchange.wire import fixed
 
 
 class DepositStatus(IntEnum):
-    """Binance's deposit numbers; withdrawals have another table."""
+    """The ledger's numbers, which are Binance's; withdrawals have others, and each wire its own words."""
 
     PENDING = 0
     SUCCESS = 1
@@ -48,7 +44,7 @@ class Sighting:
     block_hash: str
 
 
-def new_deposit(sighting: Sighting, config: VenueConfig, now_ms: int) -> tuple[str, tuple[object, ...]]:
+def new_deposit(key: str, sighting: Sighting, config: VenueConfig, now_ms: int) -> tuple[str, tuple[object, ...]]:
     """The statement that records a sighting; recording the same transfer again changes nothing."""
     coin = config.coins[sighting.route.coin]
     unit = Asset(sighting.route.coin, coin.chain_decimals(sighting.route.network))
@@ -59,7 +55,7 @@ def new_deposit(sighting: Sighting, config: VenueConfig, now_ms: int) -> tuple[s
         " block_number = excluded.block_number, block_hash = excluded.block_hash WHERE status IN (0, 6)"
     )
     values = (
-        str(uuid4().int % 10**18),
+        key,
         sighting.route.venue,
         sighting.route.coin,
         sighting.route.network,
@@ -73,27 +69,3 @@ def new_deposit(sighting: Sighting, config: VenueConfig, now_ms: int) -> tuple[s
         now_ms,
     )
     return statement, values
-
-
-def deposit_row(row: sqlite3.Row, config: VenueConfig) -> dict[str, Any]:
-    """A deposit as Binance's history shows it; times in milliseconds, unlike withdrawals."""
-    network = config.coins[row["coin"]].networks[row["network"]]
-    shown: dict[str, Any] = {
-        "id": row["id"],
-        "amount": fixed(row["amount"]),
-        "coin": row["coin"],
-        "network": row["network"],
-        "status": row["status"],
-        "address": row["address"],
-        "addressTag": "",
-        "txId": row["tx_hash"],
-        "insertTime": row["inserted_ms"],
-        "transferType": 0,
-        "confirmTimes": f"{min(row['confirmations'], network.confirmations)}/{network.confirmations}",
-        "unlockConfirm": network.unlock_confirmations,
-        "walletType": 0,
-        "sourceAddress": row["source_address"],
-    }
-    if row["completed_ms"] is not None:
-        shown["completeTime"] = row["completed_ms"]
-    return shown

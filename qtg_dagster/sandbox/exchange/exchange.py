@@ -9,19 +9,21 @@ from contextlib import suppress
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
-from qtg_dagster.sandbox.exchange.arrivals import Asked, RequestLog
+from qtg_dagster.sandbox.exchange.arrivals import RequestLog
 from qtg_dagster.sandbox.exchange.books import Books
 from qtg_dagster.sandbox.exchange.chain import ChainClient, ChainRefused, ChainUnreachable
 from qtg_dagster.sandbox.exchange.config import ExchangeConfig
+from qtg_dagster.sandbox.exchange.dialect import Role
 from qtg_dagster.sandbox.exchange.faults import FaultQueue
 from qtg_dagster.sandbox.exchange.ledger import Ledger
-from qtg_dagster.sandbox.exchange.misbehaviour import Answer, json_response, misbehave
+from qtg_dagster.sandbox.exchange.misbehaviour import Powers, misbehave, respond
 from qtg_dagster.sandbox.exchange.payouts import PayoutDesk
-from qtg_dagster.sandbox.exchange.venue import Execution, Venue
+from qtg_dagster.sandbox.exchange.venue import Venue
+from qtg_dagster.sandbox.exchange.visit import Visit
 from qtg_dagster.sandbox.exchange.watcher import DepositWatcher
-from qtg_dagster.sandbox.exchange.wire import Refusal, VenueRequest
+from qtg_dagster.sandbox.exchange.wire import Answer, VenueRequest
 
 _log = logging.getLogger(__name__)
 
@@ -37,9 +39,12 @@ class Exchange:
         self.venues = {key: Venue(key, item, self.ledger, self.books) for key, item in config.venues.items()}
         self.faults = FaultQueue()
         self.requests = RequestLog()
-        self._chain = ChainClient(config.chain.rpc_url, config.chain.chain_id)
-        self.desks = {key: PayoutDesk(venue, self._chain, config.chain) for key, venue in self.venues.items()}
-        self._watcher = DepositWatcher(self.venues, self.ledger, self._chain, config.chain)
+        self.desks: dict[str, PayoutDesk] = {}
+        self._answered: dict[tuple[str, str, str], Answer] = {}
+        if config.chain is not None:
+            self._chain = ChainClient(config.chain.rpc_url, config.chain.chain_id)
+            self.desks = {key: PayoutDesk(venue, self._chain, config.chain) for key, venue in self.venues.items()}
+            self._watcher = DepositWatcher(self.venues, self.ledger, self._chain, config.chain)
         self._news = asyncio.Event()
         self._late: set[asyncio.Task[None]] = set()
         self._trouble: str | None = None
@@ -49,26 +54,36 @@ class Exchange:
         key, endpoint = request.path_params["venue"], "/" + request.path_params["endpoint"]
         venue = self.venues.get(key)
         if venue is None:
-            return json_response((404, {"code": -1000, "msg": f"no venue {key} here"}))
-        asked_for = VenueRequest(
+            return JSONResponse({"code": -1000, "msg": f"no venue {key} here"}, 404)
+        arrived = VenueRequest(
             method=request.method,
             endpoint=endpoint,
             query=request.scope["query_string"].decode("utf-8", "replace"),
             body=(await request.body()).decode("utf-8", "replace"),
-            api_key=request.headers.get("x-mbx-apikey"),
+            headers=dict(request.headers),
         )
-        fault = self.faults.take(key, endpoint)
-        asked = self.requests.note(key, asked_for, fault, venue.now_ms())
-        execution = _admitted(venue, asked_for)
+        found = venue.find(arrived.method, endpoint)
+        role = Role.OTHER if found is None else found[0].role
+        place = (key, arrived.method, endpoint)
+        earlier = self._answered.get(place)
+        fault = self.faults.take(key, endpoint, role, answered_before=earlier is not None)
+        visit = Visit(venue, arrived, found, self.requests.note(venue, arrived, role, fault), fault)
 
-        def execute() -> Answer:
-            answer = _executed(execution, asked)
+        def execute(do: Callable[[], Answer]) -> Answer:
+            answer = self._answered[place] = do()
             self._news.set()
             return answer
 
         if fault is None:
-            return json_response(execute())
-        return await misbehave(request, fault, execute, lambda seconds: self._execute_later(seconds, execute))
+            return respond(execute(visit.execute), venue.dialect)
+        powers = Powers(
+            dialect=venue.dialect,
+            execute=lambda: execute(visit.execute),
+            execute_copy=lambda: execute(visit.execute_copy),
+            later=lambda seconds: self._execute_later(seconds, lambda: execute(visit.execute)),
+            earlier=earlier,
+        )
+        return await misbehave(request, fault, powers)
 
     def _execute_later(self, seconds: float, execute: Callable[[], Answer]) -> None:
         async def wait_and_execute() -> None:
@@ -80,7 +95,10 @@ class Exchange:
         task.add_done_callback(self._late.discard)
 
     async def work(self) -> None:
-        """Watch for deposits and pay withdrawals out, for ever; ends only by raising."""
+        """Watch for deposits and pay withdrawals out, for ever; ends only by raising. Without a chain, only wait."""
+        if self.config.chain is None:
+            await asyncio.Event().wait()
+            return
         while True:
             self._news.clear()
             await self._try(self._watch)
@@ -95,7 +113,8 @@ class Exchange:
         for task in list(self._late):
             task.cancel()
         await asyncio.gather(*self._late, return_exceptions=True)
-        await self._chain.close()
+        if self.config.chain is not None:
+            await self._chain.close()
         self.ledger.close()
 
     async def _watch(self) -> None:
@@ -111,22 +130,3 @@ class Exchange:
             if self._trouble != str(error):
                 self._trouble = str(error)
                 _log.warning("chain: %s", error)
-
-
-def _admitted(venue: Venue, request: VenueRequest) -> Execution | Refusal:
-    try:
-        return venue.admit(request)
-    except Refusal as refusal:
-        return refusal
-
-
-def _executed(execution: Execution | Refusal, asked: Asked) -> Answer:
-    try:
-        if isinstance(execution, Refusal):
-            raise execution
-        result = execution()
-    except Refusal as refusal:
-        asked.outcome = f"refused {refusal.code}"
-        return refusal.status, refusal.body()
-    asked.outcome = "executed"
-    return 200, result

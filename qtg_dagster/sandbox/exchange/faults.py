@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from itertools import count
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from qtg_dagster.domain.plans import Frozen
+from qtg_dagster.sandbox.exchange.deposits import DepositStatus
+from qtg_dagster.sandbox.exchange.dialect import Role
+from qtg_dagster.sandbox.exchange.withdrawals import WithdrawalStatus
 
 
 class FaultKind(StrEnum):
@@ -26,9 +30,14 @@ class FaultKind(StrEnum):
     DELAY_EXECUTION = "delay_execution"
     LATE_EXECUTION = "late_execution"
     REPLY = "reply"
+    DUPLICATE_REQUEST = "duplicate_request"
+    EARLIER_REPLY = "earlier_reply"
+    STATUS_ROLLBACK = "status_rollback"
+    PAGING_SHIFT = "paging_shift"
 
 
 _DOES_NOT_EXECUTE = (FaultKind.LOSE_REPLY_BEFORE_EXECUTION, FaultKind.REDIRECT_307, FaultKind.REPLY)
+_OF_HISTORIES = (FaultKind.STATUS_ROLLBACK, FaultKind.PAGING_SHIFT)
 
 
 class Fault(Frozen):
@@ -36,12 +45,15 @@ class Fault(Frozen):
 
     `delay_seconds` executes at once and answers late; `delay_execution` executes and answers late;
     `late_execution` drops the connection at once and executes late, unless the process ends first; key, signature
-    and clock are judged on arrival. `reply` sends the text given.
+    and clock are judged on arrival. `reply` sends the text given. `duplicate_request` brings the same bytes twice
+    behind the client's back, which gets the answer to one of them. `earlier_reply` answers with what this endpoint
+    answered to the request before, and waits until there is one. `status_rollback` shows rows of a history in another
+    status, `paging_shift` adds `rows` newer ones to it before this page is read.
     """
 
     kind: FaultKind
     venue: str = Field(default="*", description="venue key, or * for any")
-    endpoint: str = Field(default="*", description='path below the venue, e.g. "/sapi/v1/capital/withdraw/apply"')
+    endpoint: str = Field(default="*", description='path below the venue, a role such as "withdrawals", or * for any')
     skip: int = Field(default=0, ge=0)
     times: int = Field(default=1, ge=1)
     executes: bool | None = Field(default=None, description="null = as the kind does")
@@ -51,14 +63,31 @@ class Fault(Frozen):
     content_type: str = "application/json;charset=UTF-8"
     headers: dict[str, str] = Field(default_factory=dict, description='e.g. {"retry-after": "30"}')
     location: str | None = Field(default=None, description="target of a redirect; null = the same path again")
+    answered: Literal["first", "second"] = Field(default="second", description="which of two equal requests")
+    rows: int = Field(default=1, ge=1, le=1000, description="rows that shift the pages")
+    row: str | None = Field(default=None, description="id of the row that is rolled back; null = all of the page")
+    to_status: str | None = Field(
+        default=None, description='the status it shows, e.g. "processing" or "failure"; null = one step back'
+    )
+
+    @model_validator(mode="after")
+    def _is_about_a_history(self) -> Self:
+        if self.kind in _OF_HISTORIES and self.endpoint not in (Role.WITHDRAWALS, Role.DEPOSITS):
+            raise ValueError(f"{self.kind}: give endpoint as withdrawals or deposits")
+        names = DepositStatus if self.endpoint == Role.DEPOSITS else WithdrawalStatus
+        if self.to_status is not None and self.to_status.upper() not in names.__members__:
+            raise ValueError(f"to_status: {self.to_status!r} is none of {', '.join(names.__members__).lower()}")
+        return self
 
     @property
     def does_execute(self) -> bool:
         """Whether the request still takes effect."""
         return self.kind not in _DOES_NOT_EXECUTE if self.executes is None else self.executes
 
-    def concerns(self, venue: str, endpoint: str) -> bool:
-        return self.venue in ("*", venue) and self.endpoint in ("*", endpoint)
+    def concerns(self, venue: str, endpoint: str, role: Role, answered_before: bool) -> bool:
+        if self.kind is FaultKind.EARLIER_REPLY and not answered_before:
+            return False
+        return self.venue in ("*", venue) and self.endpoint in ("*", endpoint, role)
 
 
 class FaultQueue:
@@ -74,10 +103,12 @@ class FaultQueue:
         self._waiting[number] = fault
         return number
 
-    def take(self, venue: str, endpoint: str) -> Fault | None:
+    def take(
+        self, venue: str, endpoint: str, role: Role = Role.OTHER, *, answered_before: bool = False
+    ) -> Fault | None:
         """The fault that hits this request, if any; counts the request for every fault it passes."""
         for number, fault in list(self._waiting.items()):
-            if not fault.concerns(venue, endpoint):
+            if not fault.concerns(venue, endpoint, role, answered_before):
                 continue
             if fault.skip:
                 self._waiting[number] = fault.model_copy(update={"skip": fault.skip - 1})

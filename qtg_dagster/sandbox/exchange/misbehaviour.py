@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from qtg_dagster.sandbox.exchange.dialect import Dialect
 from qtg_dagster.sandbox.exchange.faults import Fault, FaultKind
+from qtg_dagster.sandbox.exchange.wire import Answer
 
-_JSON = "application/json;charset=UTF-8"
 _HTML = "<html><head><title>{title}</title></head><body><h1>{title}</h1></body></html>"
 
-Answer = tuple[int, Any]
 Execute = Callable[[], Answer]
 
 
-def json_response(answer: Answer) -> Response:
-    """An answer as Binance sends it."""
-    return Response(json.dumps(answer[1]), status_code=answer[0], headers={"content-type": _JSON})
+def respond(answer: Answer, dialect: Dialect) -> Response:
+    """An answer as the venue sends it."""
+    return Response(dialect.encode(answer[1]), answer[0], {"content-type": dialect.content_type})
+
+
+@dataclass(frozen=True, slots=True)
+class Powers:
+    """What a fault may do to a request: have it executed, have its copy executed, or either later, and answer with
+    what the same endpoint answered before."""
+
+    dialect: Dialect
+    execute: Execute
+    execute_copy: Execute
+    later: Callable[[float], None]
+    earlier: Answer | None
 
 
 class _Gone(Response):
@@ -31,20 +43,25 @@ class _Gone(Response):
         del scope, receive, send
 
 
-async def misbehave(request: Request, fault: Fault, execute: Execute, later: Callable[[float], None]) -> Response:
-    """Answer the request as the fault says. `later(seconds)` schedules the execution behind the client's back."""
+async def misbehave(request: Request, fault: Fault, powers: Powers) -> Response:
+    """Answer the request as the fault says."""
     if fault.kind is FaultKind.LATE_EXECUTION:
-        later(fault.seconds)
+        powers.later(fault.seconds)
         return _drop(request)
     if fault.kind is FaultKind.DELAY_EXECUTION:
         await asyncio.sleep(fault.seconds)
-    answer: Answer = execute() if fault.does_execute else (200, {})
+    answer: Answer = powers.execute() if fault.does_execute else (200, {})
+    if fault.kind is FaultKind.DUPLICATE_REQUEST:
+        copied = powers.execute_copy()
+        answer = copied if fault.answered == "second" else answer
+    if fault.kind is FaultKind.EARLIER_REPLY and powers.earlier is not None:
+        answer = powers.earlier
     if fault.kind is FaultKind.DELAY_SECONDS:
         await asyncio.sleep(fault.seconds)
-    return _reply(request, fault, answer)
+    return _reply(request, fault, answer, powers.dialect)
 
 
-def _reply(request: Request, fault: Fault, answer: Answer) -> Response:
+def _reply(request: Request, fault: Fault, answer: Answer, dialect: Dialect) -> Response:
     match fault.kind:
         case FaultKind.LOSE_REPLY_AFTER_EXECUTION | FaultKind.LOSE_REPLY_BEFORE_EXECUTION:
             return _drop(request)
@@ -55,11 +72,11 @@ def _reply(request: Request, fault: Fault, answer: Answer) -> Response:
         case FaultKind.OK_HTML_200:
             return _html(200, "Welcome")
         case FaultKind.EMPTY_200:
-            return Response(b"", status_code=200, headers={"content-type": _JSON})
+            return Response(b"", status_code=200, headers={"content-type": dialect.content_type})
         case FaultKind.TRUNCATED_BODY:
-            return _cut_short(request, answer)
+            return _cut_short(request, answer, dialect)
         case FaultKind.BAD_GZIP:
-            headers = {"content-type": _JSON, "content-encoding": "gzip"}
+            headers = {"content-type": dialect.content_type, "content-encoding": "gzip"}
             return Response(b"\x1f\x8b\x08\x00" + b"\xff" * 24, status_code=answer[0], headers=headers)
         case FaultKind.REDIRECT_307:
             return Response(b"", status_code=307, headers={"location": fault.location or str(request.url)})
@@ -68,7 +85,7 @@ def _reply(request: Request, fault: Fault, answer: Answer) -> Response:
             headers = {"content-type": fault.content_type, **fault.headers}
             return Response(body, status_code=fault.status, headers=headers)
         case _:
-            return json_response(answer)
+            return respond(answer, dialect)
 
 
 def _html(status: int, title: str) -> Response:
@@ -80,8 +97,8 @@ def _drop(request: Request) -> Response:
     return _Gone()
 
 
-def _cut_short(request: Request, answer: Answer) -> Response:
-    body = json.dumps(answer[1]).encode()
-    head = f"HTTP/1.1 {answer[0]} OK\r\ncontent-type: {_JSON}\r\ncontent-length: {len(body)}\r\n\r\n"
+def _cut_short(request: Request, answer: Answer, dialect: Dialect) -> Response:
+    body = dialect.encode(answer[1]).encode()
+    head = f"HTTP/1.1 {answer[0]} OK\r\ncontent-type: {dialect.content_type}\r\ncontent-length: {len(body)}\r\n\r\n"
     request.state.connection.hang_up(after=head.encode() + body[: len(body) // 2])
     return _Gone()

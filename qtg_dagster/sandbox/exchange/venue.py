@@ -1,37 +1,40 @@
-"""One venue's endpoints: admitted requests in, Binance's JSON out."""
+"""One venue: its books, its present conditions, what its histories are told to show, and the dialect it speaks."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from qtg_dagster.sandbox.exchange.accounts import Accounts
-from qtg_dagster.sandbox.exchange.books import Books
+from qtg_dagster.sandbox.exchange import histories
+from qtg_dagster.sandbox.exchange.books import Balance, Books
 from qtg_dagster.sandbox.exchange.conditions import Conditions
 from qtg_dagster.sandbox.exchange.config import VenueConfig
-from qtg_dagster.sandbox.exchange.deposits import deposit_row
-from qtg_dagster.sandbox.exchange.history import deposit_history, withdrawal_history
+from qtg_dagster.sandbox.exchange.declined import Declined, Reason
+from qtg_dagster.sandbox.exchange.dialect import Access, Dialect, Endpoint, Role, load_dialect
+from qtg_dagster.sandbox.exchange.histories import Page, Row
 from qtg_dagster.sandbox.exchange.ledger import Ledger
-from qtg_dagster.sandbox.exchange.wire import Parameters, Refusal, VenueRequest, authenticate
-from qtg_dagster.sandbox.exchange.withdrawals import WithdrawalDesk, withdrawal_row
+from qtg_dagster.sandbox.exchange.wire import Answer, Parameters, Refusal, VenueRequest
+from qtg_dagster.sandbox.exchange.withdrawals import WithdrawalDesk, WithdrawalOrder
 
-Execution = Callable[[], Any]
+Execution = Callable[[], Answer]
+Found = tuple[Endpoint, dict[str, str]]
+AsIf = Callable[[Row, int | None], Row]
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
-    """How one endpoint is answered."""
+class Rollback:
+    """Rows shown in another status than the true one: one row or all, a named status or one step back."""
 
-    answer: Callable[[Parameters], Any]
-    signed: bool = True
-    needs_withdraw_right: bool = False
+    row: str | None
+    status: int | None
 
 
 @dataclass
 class Venue:
-    """One venue: its desks, its present conditions, and what its histories are told to show instead."""
+    """One venue's state, and the same few questions to it for every dialect."""
 
     key: str
     config: VenueConfig
@@ -39,79 +42,103 @@ class Venue:
     books: Books
     conditions: Conditions = field(default_factory=Conditions)
     shown_instead: dict[str, dict[str, Any]] = field(default_factory=dict)
+    rollbacks: list[Rollback] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.desk = WithdrawalDesk(self.key, self.config, self.ledger, self.books)
-        accounts = Accounts(self.key, self.config, self.books)
-        wallet, spot = "/sapi/v1", "/api/v3"
-        self._endpoints: dict[tuple[str, str], Endpoint] = {
-            ("GET", f"{spot}/ping"): Endpoint(lambda _: {}, signed=False),
-            ("GET", f"{spot}/time"): Endpoint(lambda _: {"serverTime": self.now_ms()}, signed=False),
-            ("GET", f"{spot}/exchangeInfo"): Endpoint(lambda _: accounts.exchange_info(self.now_ms()), signed=False),
-            ("GET", f"{wallet}/system/status"): Endpoint(self._system_status, signed=False),
-            ("GET", f"{spot}/account"): Endpoint(lambda p: accounts.account(p, self.now_ms(), self.conditions)),
-            ("GET", f"{wallet}/account/status"): Endpoint(lambda _: {"data": self.conditions.account_status}),
-            ("GET", f"{wallet}/account/apiRestrictions"): Endpoint(lambda _: accounts.restrictions(self.conditions)),
-            ("POST", "/sapi/v3/asset/getUserAsset"): Endpoint(accounts.user_assets),
-            ("GET", f"{wallet}/capital/config/getall"): Endpoint(lambda _: accounts.all_coins(self.conditions)),
-            ("GET", f"{wallet}/capital/deposit/address"): Endpoint(accounts.deposit_address),
-            ("GET", f"{wallet}/capital/deposit/hisrec"): Endpoint(self._deposits),
-            ("GET", f"{wallet}/capital/withdraw/history"): Endpoint(self._withdrawals),
-            ("POST", f"{wallet}/capital/withdraw/apply"): Endpoint(self._apply, needs_withdraw_right=True),
-        }
+        dialect = load_dialect(self.config.wire)
+        self.desk = WithdrawalDesk(self.key, self.config, self.ledger, self.books, repeats=dialect.repeats)
+        self.dialect: Dialect = dialect(self)
+        self._endpoints = tuple(self.dialect.endpoints())
 
     def now_ms(self) -> int:
         """The venue's clock, skew included."""
         return time.time_ns() // 1_000_000 + self.conditions.clock_skew_ms
 
-    def admit(self, request: VenueRequest) -> Execution:
+    def find(self, method: str, path: str) -> Found | None:
+        """The endpoint of a request, and what stands in the path for the names in it."""
+        for endpoint in self._endpoints:
+            if endpoint.method == method and (match := endpoint.pattern.fullmatch(path)) is not None:
+                return endpoint, match.groupdict()
+        return None
+
+    def admit(self, request: VenueRequest, found: Found | None) -> Execution:
         """Check route, key, signature and clock; returns what would execute the request, or raises `Refusal`."""
-        endpoint = self._endpoints.get((request.method, request.endpoint))
-        if endpoint is None:
-            raise Refusal(-1000, "No such endpoint here.", 404)
-        if not endpoint.signed:
-            parameters = request.parameters()
-            return lambda: endpoint.answer(parameters)
+        if found is None:
+            raise self.dialect.decline(Declined(Reason.NO_SUCH_ENDPOINT))
+        endpoint, place = found
+        if endpoint.access is Access.PUBLIC:
+            return self._execution(endpoint, self.dialect.read(request).at(place))
         if self.conditions.maintenance:
-            raise Refusal(-1016, "This service is no longer available.", 503)
-        parameters = authenticate(
-            request,
-            api_key=self.config.api_key,
-            api_secret=self.config.api_secret.get_secret_value(),
-            now_ms=self.now_ms(),
-        )
-        allowed = self.conditions.key_withdraws if endpoint.needs_withdraw_right else self.conditions.key_reads
-        if not allowed:
-            raise Refusal(-2015, "Invalid API-key, IP, or permissions for action.", 401)
-        return lambda: endpoint.answer(parameters)
+            raise self.dialect.decline(Declined(Reason.MAINTENANCE))
+        parameters = self.dialect.authenticate(request).at(place)
+        withdraws = endpoint.access is Access.WITHDRAW
+        if not (self.conditions.key_withdraws if withdraws else self.conditions.key_reads):
+            raise self.dialect.decline(Declined(Reason.KEY_MAY_NOT))
+        return self._execution(endpoint, parameters)
 
-    def _system_status(self, _: Parameters) -> dict[str, Any]:
-        if self.conditions.maintenance:
-            return {"status": 1, "msg": "system_maintenance"}
-        return {"status": 0, "msg": "normal"}
+    def _execution(self, endpoint: Endpoint, parameters: Parameters) -> Execution:
+        def execute() -> Answer:
+            try:
+                return endpoint.status, self.dialect.success_body(endpoint.answer(parameters))
+            except Declined as declined:
+                raise self.dialect.decline(declined) from None
 
-    def _apply(self, parameters: Parameters) -> dict[str, Any]:
-        asked = self.desk.check(parameters, disabled=self.conditions.withdraw_disabled)
+        return execute
+
+    def refused(self, refusal: Refusal) -> Answer:
+        """A refusal as it is sent."""
+        return refusal.status, self.dialect.error_body(refusal)
+
+    def withdraw(self, order: WithdrawalOrder) -> str:
+        """Check, hold and record a withdrawal; its id, or raises `Declined`."""
+        asked = self.desk.check(order, disabled=self.conditions.withdraw_disabled)
         if self.conditions.travel_rule:
-            raise Refusal(-4104, "This withdrawal needs the travel rule questionnaire.")
-        return {"id": self.desk.accept(asked, now_ms=self.now_ms())}
+            raise Declined(Reason.TRAVEL_RULE)
+        return self.desk.accept(asked, now_ms=self.now_ms(), key=self.dialect.withdrawal_id())
 
-    def _withdrawals(self, parameters: Parameters) -> list[dict[str, Any]]:
-        lag = int(self.conditions.lag_history_seconds * 1000)
-        rows = withdrawal_history(self.ledger, self.key, parameters, now_ms=self.now_ms(), lag_ms=lag)
-        if self._plays_empty():
-            return []
-        return [withdrawal_row(row) | self.shown_instead.get(row["id"], {}) for row in rows]
+    def open_for_withdrawals(self, coin: str, network: str) -> bool:
+        return f"{coin}/{network}" not in self.conditions.withdraw_disabled
 
-    def _deposits(self, parameters: Parameters) -> list[dict[str, Any]]:
-        lag = int(self.conditions.lag_history_seconds * 1000)
-        rows = deposit_history(self.ledger, self.key, parameters, now_ms=self.now_ms(), lag_ms=lag)
-        if self._plays_empty():
-            return []
-        return [deposit_row(row, self.config) | self.shown_instead.get(row["id"], {}) for row in rows]
+    def open_for_deposits(self, coin: str, network: str) -> bool:
+        return f"{coin}/{network}" not in self.conditions.deposit_disabled
 
-    def _plays_empty(self) -> bool:
+    def balance(self, coin: str) -> Balance:
+        """The customer's holding of a coin, as old as the lag of balances makes it."""
+        lag = self.conditions.lag_ms(Role.BALANCES)
+        if not lag:
+            return self.books.balance(self.key, coin)
+        return self.books.balance_before(self.key, coin, time.time_ns() // 1_000_000 - lag)
+
+    def withdrawals(self, page: Page) -> list[Row]:
+        """A page of the withdrawals as the venue tells of them now."""
+        until = self.now_ms() - self.conditions.lag_ms(Role.WITHDRAWALS)
+        rows = histories.withdrawals(self.ledger, self.key, page, until_ms=until)
+        return self._as_told(rows, histories.withdrawal_as_if)
+
+    def deposits(self, page: Page) -> list[Row]:
+        """A page of the deposits as the venue tells of them now."""
+        until = self.now_ms() - self.conditions.lag_ms(Role.DEPOSITS)
+        rows = histories.deposits(self.ledger, self.key, page, until_ms=until)
+        return self._as_told(rows, histories.deposit_as_if)
+
+    def _as_told(self, rows: list[Row], as_if: AsIf) -> list[Row]:
         left = self.conditions.empty_history_times
         if left:
             self.conditions = self.conditions.model_copy(update={"empty_history_times": left - 1})
-        return left > 0
+            return []
+        for rollback in self.rollbacks:
+            rows = [as_if(row, rollback.status) if rollback.row in (None, row["id"]) else row for row in rows]
+        return rows
+
+    def shown(self, rows: list[Row], show: Callable[[Row], dict[str, Any]]) -> list[dict[str, Any]]:
+        """Rows in the dialect's shape, each with the fields that it was told to show instead."""
+        return [show(row) | self.shown_instead.get(row["id"], {}) for row in rows]
+
+    @contextmanager
+    def rolled_back(self, rollback: Rollback) -> Iterator[None]:
+        """Histories inside the block show rows in another status."""
+        self.rollbacks.append(rollback)
+        try:
+            yield
+        finally:
+            self.rollbacks.remove(rollback)

@@ -70,7 +70,8 @@ class DepositWatcher:
         with self._ledger.transaction():
             for sighting in sightings:
                 venue = self._venues[sighting.route.venue]
-                self._ledger.write(*new_deposit(sighting, venue.config, venue.now_ms()))
+                key = venue.dialect.deposit_id()
+                self._ledger.write(*new_deposit(key, sighting, venue.config, venue.now_ms()))
             self._ledger.set_meta("scan_next", str(end + 1))
             self._ledger.set_meta("scan_tip", tip)
 

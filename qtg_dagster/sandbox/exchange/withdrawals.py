@@ -1,4 +1,4 @@
-"""Withdrawals: the venue's checks, the hold on the books, and the history it shows."""
+"""Withdrawals: the venue's checks, and the hold on the books."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ import re
 import sqlite3
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
-from uuid import uuid4
+from typing import TYPE_CHECKING
 
 from qtg_dagster.domain.amounts import Amount
 from qtg_dagster.domain.errors import Conflict, InvalidInput, NotFound
 from qtg_dagster.sandbox.exchange.books import Books, Bucket, MoveKind
 from qtg_dagster.sandbox.exchange.config import NetworkConfig, VenueConfig
 from qtg_dagster.sandbox.exchange.crash import CrashPoint, crash_point
+from qtg_dagster.sandbox.exchange.declined import Declined, Reason
 from qtg_dagster.sandbox.exchange.ledger import Ledger
-from qtg_dagster.sandbox.exchange.wire import Parameters, Refusal, fixed, utc_text
+
+if TYPE_CHECKING:
+    from qtg_dagster.sandbox.exchange.dialect import Repeats
 
 _AMOUNT = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 
 
 class WithdrawalStatus(IntEnum):
-    """Binance's withdrawal numbers; deposits have another table."""
+    """The ledger's numbers, which are Binance's; deposits have others, and each wire its own words."""
 
     EMAIL_SENT = 0
     CANCELLED = 1
@@ -34,6 +36,22 @@ class WithdrawalStatus(IntEnum):
 
 
 RETURNED = (WithdrawalStatus.CANCELLED, WithdrawalStatus.REJECTED, WithdrawalStatus.FAILURE)
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawalOrder:
+    """A withdrawal as a client asks for it, read from whatever wire. `network` None = the coin's default.
+
+    `includes_fee` says whether the fee comes out of `amount` or on top of it.
+    """
+
+    coin: str
+    address: str
+    amount: str
+    network: str | None = None
+    tag: str | None = None
+    order_id: str | None = None
+    includes_fee: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,75 +70,75 @@ class WithdrawalAsked:
 class WithdrawalDesk:
     """One venue's withdrawals."""
 
-    def __init__(self, venue: str, config: VenueConfig, ledger: Ledger, books: Books) -> None:
+    def __init__(
+        self, venue: str, config: VenueConfig, ledger: Ledger, books: Books, *, repeats: Repeats = "accept"
+    ) -> None:
         self._venue = venue
         self._config = config
         self._ledger = ledger
         self._books = books
+        self._repeats = config.duplicate_order_ids or repeats
 
-    def check(self, parameters: Parameters, *, disabled: tuple[str, ...]) -> WithdrawalAsked:
-        """Everything the venue checks before it accepts, balance excepted; raises `Refusal`."""
-        coin, address = parameters.required("coin"), parameters.required("address")
-        text = parameters.required("amount")
-        listed = self._config.coins.get(coin)
+    def check(self, order: WithdrawalOrder, *, disabled: tuple[str, ...]) -> WithdrawalAsked:
+        """Everything the venue checks before it accepts, balance excepted; raises `Declined`."""
+        listed = self._config.coins.get(order.coin)
         if listed is None:
-            raise Refusal(-4018, "We don't have this asset.")
-        name = parameters.text("network") or listed.default_network()
+            raise Declined(Reason.UNKNOWN_COIN)
+        name = order.network or listed.default_network()
         network = listed.networks.get(name)
-        if network is None or f"{coin}/{name}" in disabled:
-            raise Refusal(-4019, "The current currency is not open for withdrawal")
-        self._check_address(address, parameters.text("addressTag"))
-        gross = self._gross(coin, name, network, text)
-        if parameters.text("walletType") == "1":
-            raise Refusal(-4026, "You have insufficient balance.")
+        if network is None:
+            raise Declined(Reason.UNKNOWN_NETWORK)
+        if f"{order.coin}/{name}" in disabled:
+            raise Declined(Reason.NETWORK_CLOSED)
+        self._check_address(order)
+        amount = self._amount(order, name, network)
+        fee = self._config.amount(order.coin, network.withdraw_fee)
         return WithdrawalAsked(
-            coin=coin,
+            coin=order.coin,
             network=name,
-            address=address,
+            address=order.address,
             tag=None,
-            gross=gross,
-            fee=self._config.amount(coin, network.withdraw_fee),
-            order_id=parameters.text("withdrawOrderId"),
+            gross=amount if order.includes_fee else amount + fee,
+            fee=fee,
+            order_id=order.order_id,
         )
 
-    def _check_address(self, address: str, tag: str | None) -> None:
-        if not _ADDRESS.fullmatch(address) or not _checksum_holds(address):
-            raise Refusal(-4007, "Address validation is not passed.")
-        if tag is not None:
-            raise Refusal(-4106, "This network does not support an address tag.")
-        allowed = self._config.address_whitelist
-        if allowed is not None and address.lower() not in allowed:
-            raise Refusal(-4035, "This address is not on the whitelist. Please join and try again.")
+    def _check_address(self, order: WithdrawalOrder) -> None:
+        if not _ADDRESS.fullmatch(order.address) or not _checksum_holds(order.address):
+            raise Declined(Reason.BAD_ADDRESS)
+        if order.tag is not None:
+            raise Declined(Reason.TAG_NOT_TAKEN)
+        if not self._config.allows(order.address):
+            raise Declined(Reason.ADDRESS_NOT_SAVED)
 
-    def _gross(self, coin: str, name: str, network: NetworkConfig, text: str) -> Amount:
+    def _amount(self, order: WithdrawalOrder, name: str, network: NetworkConfig) -> Amount:
+        coin, text = order.coin, order.amount
         if not _AMOUNT.fullmatch(text):
-            raise Refusal(-1100, "Illegal characters found in parameter 'amount'; legal range is a plain decimal.")
+            raise Declined(Reason.MALFORMED_AMOUNT)
         step = self._config.amount(coin, self._config.step_text(coin, name))
-        multiple = f"Asset withdrawal must be an integer multiple of {step.to_text()}."
         try:
-            gross = Amount.parse(self._config.asset(coin), text.lstrip("0") if text[0:2] == "00" else text)
+            amount = Amount.parse(self._config.asset(coin), text.lstrip("0") if text[0:2] == "00" else text)
         except InvalidInput:
-            raise Refusal(-4021, multiple) from None
-        if gross.base_units % step.base_units:
-            raise Refusal(-4021, multiple)
-        if gross < self._config.amount(coin, network.withdraw_min) or not gross.base_units:
-            raise Refusal(-4022, f"Not less than the minimum pick-up quantity {network.withdraw_min}.")
-        if gross > self._config.amount(coin, network.withdraw_max):
-            raise Refusal(-4023, "Within 24 hours, the withdrawal exceeds the maximum amount.")
-        if gross <= self._config.amount(coin, network.withdraw_fee):
-            raise Refusal(-4028, "The amount of withdrawal must be greater than the Commission.")
-        return gross
+            raise Declined(Reason.OFF_STEP, step=step.to_text()) from None
+        if amount.base_units % step.base_units:
+            raise Declined(Reason.OFF_STEP, step=step.to_text())
+        if amount < self._config.amount(coin, network.withdraw_min) or not amount.base_units:
+            raise Declined(Reason.BELOW_MINIMUM, minimum=network.withdraw_min)
+        if amount > self._config.amount(coin, network.withdraw_max):
+            raise Declined(Reason.ABOVE_MAXIMUM, maximum=network.withdraw_max)
+        if order.includes_fee and amount <= self._config.amount(coin, network.withdraw_fee):
+            raise Declined(Reason.NOT_ABOVE_FEE)
+        return amount
 
-    def accept(self, asked: WithdrawalAsked, *, now_ms: int) -> str:
-        """Hold the gross amount and record the withdrawal in one commit; returns its id or raises `Refusal`."""
+    def accept(self, asked: WithdrawalAsked, *, now_ms: int, key: str) -> str:
+        """Hold the gross amount and record the withdrawal in one commit; returns its id or raises `Declined`."""
         earlier = self._earlier(asked.order_id)
-        if earlier is not None and self._config.duplicate_order_ids == "return_first":
+        if earlier is not None and self._repeats == "return_first":
             return earlier
-        if earlier is not None and self._config.duplicate_order_ids == "refuse":
-            raise Refusal(-4067, "This withdrawOrderId was used before.")  # Binance publishes no number for it
+        if earlier is not None and self._repeats == "refuse":
+            raise Declined(Reason.REPEATED_ORDER_ID)
         if self._books.balance(self._venue, asked.coin).free < asked.gross:
-            raise Refusal(-4026, "You have insufficient balance.")
-        key = uuid4().hex
+            raise Declined(Reason.INSUFFICIENT)
         with self._ledger.transaction():
             self._insert(key, asked, now_ms)
             self._books.post(self._venue, MoveKind.WITHDRAWAL_HOLD, asked.gross, Bucket.FREE, Bucket.WITHDRAWING, key)
@@ -190,33 +208,6 @@ class WithdrawalDesk:
             " LEFT JOIN payouts p ON p.withdrawal_id = w.id WHERE w.venue = ? ORDER BY w.seq DESC",
             (self._venue,),
         )
-
-
-def withdrawal_row(row: sqlite3.Row) -> dict[str, Any]:
-    """A withdrawal as Binance's history shows it: `amount` is net, requested = amount + transactionFee."""
-    shown: dict[str, Any] = {
-        "id": row["id"],
-        "amount": fixed(row["net"]),
-        "transactionFee": row["fee"],
-        "coin": row["coin"],
-        "status": row["status"],
-        "address": row["address"],
-        "txId": row["tx_hash"] if row["broadcast"] else "",
-        "applyTime": utc_text(row["applied_ms"]),
-        "network": row["network"],
-        "transferType": 0,
-        "info": row["info"],
-        "confirmNo": row["confirmations"],
-        "walletType": 0,
-        "txKey": "",
-    }
-    if row["order_id"] is not None:
-        shown["withdrawOrderId"] = row["order_id"]
-    if row["tag"] is not None:
-        shown["addressTag"] = row["tag"]
-    if row["completed_ms"] is not None:
-        shown["completeTime"] = utc_text(row["completed_ms"])
-    return shown
 
 
 def _checksum_holds(address: str) -> bool:

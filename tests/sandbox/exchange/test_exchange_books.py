@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from qtg_dagster.domain.errors import ConfigurationError, Conflict
 from qtg_dagster.sandbox.exchange.books import CUSTOMER_BUCKETS, Books, Bucket, MoveKind
 from qtg_dagster.sandbox.exchange.config import VenueConfig
+from qtg_dagster.sandbox.exchange.declined import Declined
 from qtg_dagster.sandbox.exchange.ledger import Ledger
-from qtg_dagster.sandbox.exchange.wire import Parameters, Refusal
-from qtg_dagster.sandbox.exchange.withdrawals import WithdrawalDesk, WithdrawalStatus
+from qtg_dagster.sandbox.exchange.withdrawals import WithdrawalDesk, WithdrawalOrder, WithdrawalStatus
 
 NETWORK = {"withdraw_fee": "0.1", "withdraw_step": "0.01", "deposit_address": "0x" + "ab" * 20}
 VENUE = VenueConfig.model_validate(
@@ -55,9 +55,9 @@ def play(step: tuple[str, int], ids: list[str], ledger: Ledger, books: Books, de
     action, number = step
     if action == "withdraw":
         text = f"{number // 100}.{number % 100:02}"
-        asked = {"coin": "USDC", "address": "0x" + "cd" * 20, "amount": text}
-        with suppress(Refusal):
-            ids.append(desk.accept(desk.check(Parameters(asked), disabled=()), now_ms=1))
+        order = WithdrawalOrder(coin="USDC", address="0x" + "cd" * 20, amount=text)
+        with suppress(Declined):
+            ids.append(desk.accept(desk.check(order, disabled=()), now_ms=1, key=f"w{len(ids)}"))
     elif action == "return" and ids:
         with suppress(Conflict):
             desk.give_back(ids[number % len(ids)], WithdrawalStatus.REJECTED, "", now_ms=2)

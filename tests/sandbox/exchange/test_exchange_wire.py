@@ -20,8 +20,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from qtg_dagster.sandbox.exchange.control import ExchangeControl
+from qtg_dagster.sandbox.exchange.dialects.binance.signing import authenticate
 from qtg_dagster.sandbox.exchange.server import Serving
-from qtg_dagster.sandbox.exchange.wire import Refusal, VenueRequest, authenticate
+from qtg_dagster.sandbox.exchange.wire import Refusal, VenueRequest
 
 KEY, SECRET, NOW = "some-api-key", "some-secret", 1_700_000_000_000
 
@@ -31,7 +32,8 @@ def signed(text: str, secret: str = SECRET) -> str:
 
 
 def asked(query: str = "", body: str = "", key: str | None = KEY) -> VenueRequest:
-    return VenueRequest("POST", "/sapi/v1/capital/withdraw/apply", query, body, key)
+    headers = {} if key is None else {"x-mbx-apikey": key}
+    return VenueRequest("POST", "/sapi/v1/capital/withdraw/apply", query, body, headers)
 
 
 def code_of(request: VenueRequest) -> int:

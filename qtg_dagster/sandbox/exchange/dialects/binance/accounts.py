@@ -1,28 +1,23 @@
-"""What a venue says about its customer: balances in three shapes, coins and networks, rights, deposit addresses."""
+"""What Binance says about its customer: balances in three shapes, coins and networks, rights, deposit addresses."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from qtg_dagster.domain.amounts import Amount
-from qtg_dagster.sandbox.exchange.books import Balance, Books
-from qtg_dagster.sandbox.exchange.conditions import Conditions
-from qtg_dagster.sandbox.exchange.config import VenueConfig
+from qtg_dagster.sandbox.exchange.books import Balance
+from qtg_dagster.sandbox.exchange.venue import Venue
 from qtg_dagster.sandbox.exchange.wire import Parameters, Refusal, fixed
 
 
 class Accounts:
     """Reads of one venue's customer account; nothing here changes anything."""
 
-    def __init__(self, venue: str, config: VenueConfig, books: Books) -> None:
+    def __init__(self, venue: Venue) -> None:
         self._venue = venue
-        self._config = config
-        self._books = books
+        self._config = venue.config
 
-    def _balance(self, coin: str) -> Balance:
-        return self._books.balance(self._venue, coin)
-
-    def account(self, parameters: Parameters, now_ms: int, conditions: Conditions) -> dict[str, Any]:
+    def account(self, parameters: Parameters) -> dict[str, Any]:
         """The spot account; `locked` is everything that cannot be used: being withdrawn, or not unlocked yet."""
         balances = [
             {
@@ -31,7 +26,7 @@ class Accounts:
                 "locked": fixed((own.withdrawing + own.frozen).to_text()),
             }
             for coin in self._config.coins
-            if not _is_zero(own := self._balance(coin)) or parameters.text("omitZeroBalances") != "true"
+            if not _is_zero(own := self._venue.balance(coin)) or parameters.text("omitZeroBalances") != "true"
         ]
         return {
             "makerCommission": 10,
@@ -39,10 +34,10 @@ class Accounts:
             "buyerCommission": 0,
             "sellerCommission": 0,
             "canTrade": False,
-            "canWithdraw": conditions.key_withdraws,
+            "canWithdraw": self._venue.conditions.key_withdraws,
             "canDeposit": True,
             "brokered": False,
-            "updateTime": now_ms,
+            "updateTime": self._venue.now_ms(),
             "accountType": "SPOT",
             "balances": balances,
             "permissions": ["SPOT"],
@@ -55,15 +50,15 @@ class Accounts:
         if asked is not None and asked not in self._config.coins:
             return []
         coins = [asked] if asked is not None else list(self._config.coins)
-        return [_user_asset(coin, own) for coin in coins if not _is_zero(own := self._balance(coin))]
+        return [_user_asset(coin, own) for coin in coins if not _is_zero(own := self._venue.balance(coin))]
 
-    def all_coins(self, conditions: Conditions) -> list[dict[str, Any]]:
+    def all_coins(self, _: Parameters) -> list[dict[str, Any]]:
         """All coins with their networks, fees, limits and whether each is open."""
-        return [self._coin(coin, conditions) for coin in self._config.coins]
+        return [self._coin(coin) for coin in self._config.coins]
 
-    def _coin(self, coin: str, conditions: Conditions) -> dict[str, Any]:
-        own, listed = self._balance(coin), self._config.coins[coin]
-        networks = [self._network(coin, key, conditions) for key in listed.networks]
+    def _coin(self, coin: str) -> dict[str, Any]:
+        own, listed = self._venue.balance(coin), self._config.coins[coin]
+        networks = [self._network(coin, key) for key in listed.networks]
         return {
             "coin": coin,
             "depositAllEnable": any(item["depositEnable"] for item in networks),
@@ -81,10 +76,10 @@ class Accounts:
             "networkList": networks,
         }
 
-    def _network(self, coin: str, key: str, conditions: Conditions) -> dict[str, Any]:
+    def _network(self, coin: str, key: str) -> dict[str, Any]:
         network = self._config.coins[coin].networks[key]
-        pair = f"{coin}/{key}"
-        deposits, withdrawals = pair not in conditions.deposit_disabled, pair not in conditions.withdraw_disabled
+        deposits = self._venue.open_for_deposits(coin, key)
+        withdrawals = self._venue.open_for_withdrawals(coin, key)
         shown: dict[str, Any] = {
             "network": key,
             "coin": coin,
@@ -128,8 +123,9 @@ class Accounts:
             raise Refusal(-4045, "Failure to acquire assets.")
         return {"coin": coin, "address": network.deposit_address, "tag": "", "url": ""}
 
-    def restrictions(self, conditions: Conditions) -> dict[str, Any]:
+    def restrictions(self, _: Parameters) -> dict[str, Any]:
         """What the key may do."""
+        conditions = self._venue.conditions
         return {
             "ipRestrict": conditions.ip_restricted,
             "createTime": 1_600_000_000_000,
@@ -146,9 +142,15 @@ class Accounts:
             "enablePortfolioMarginTrading": False,
         }
 
-    def exchange_info(self, now_ms: int) -> dict[str, Any]:
+    def exchange_info(self) -> dict[str, Any]:
         """No market is traded here."""
-        return {"timezone": "UTC", "serverTime": now_ms, "rateLimits": [], "exchangeFilters": [], "symbols": []}
+        return {
+            "timezone": "UTC",
+            "serverTime": self._venue.now_ms(),
+            "rateLimits": [],
+            "exchangeFilters": [],
+            "symbols": [],
+        }
 
 
 def _is_zero(own: Balance) -> bool:

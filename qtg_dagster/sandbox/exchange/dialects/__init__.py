@@ -1,0 +1,1 @@
+"""The wires that the stand-in speaks, one module or folder each."""
