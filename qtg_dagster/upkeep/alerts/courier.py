@@ -16,10 +16,10 @@ from qtg_dagster.domain.workers import Claimant
 from qtg_dagster.inventory import ChannelEntry
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.alert_deliveries import Claimed, claim, count_waiting, settle
-from qtg_dagster.store.alerts import earlier_episodes, standing_alerts
+from qtg_dagster.store.alerts import earlier_episodes, read_clock, standing_alerts
 from qtg_dagster.store.database import Database, Transaction
 from qtg_dagster.upkeep.alerts.channels import Answer, Channel, open_channel
-from qtg_dagster.upkeep.alerts.detection import alert_policy, look_for_alerts, write_down
+from qtg_dagster.upkeep.alerts.detection import alert_policy, look_for_alerts, seconds_since_look, write_down
 from qtg_dagster.upkeep.alerts.looking import Source
 from qtg_dagster.upkeep.alerts.planning import Seen, observations, openings, words
 from qtg_dagster.upkeep.alerts.sources import SOURCES
@@ -105,17 +105,24 @@ class NotificationCourier:
         now = time.monotonic()
         if now - self._looked.at < self._look_seconds:
             return self._looked.waiting
-        seen = await look_for_alerts(self._database, self._settings, self._sources)
-        self._looked = _Looked(now, await self._unwritten(seen))
+        seen = None
+        if self._look_seconds == 0 or seconds_since_look(self._settings.network_class) > self.interval_seconds:
+            seen = await look_for_alerts(self._database, self._settings, self._sources)
+        self._looked = _Looked(now, await self._untold(seen))
         return self._looked.waiting
 
-    async def _unwritten(self, seen: Seen) -> int:
+    async def _untold(self, seen: Seen | None) -> int:
+        """Words that are due, and what was seen and is not written down."""
         network_class, policy = self._settings.network_class, alert_policy(self._settings)
         async with self._database.transaction() as tx:
             standing = await standing_alerts(tx, network_class)
             earlier = await earlier_episodes(tx, network_class)
+            now = await read_clock(tx)
+        due = len(words(standing, earlier, now, policy))
+        if seen is None:
+            return due
         moved = [one for one in observations(seen, standing, seen.at, policy) if one.episode != one.alert.episode]
-        return len(openings(seen, standing)) + len(moved) + len(words(standing, earlier, seen.at, policy))
+        return len(openings(seen, standing)) + len(moved) + due
 
     async def _look_and_plan(self) -> None:
         now = time.monotonic()

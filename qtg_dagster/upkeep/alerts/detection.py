@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import structlog
@@ -22,6 +23,8 @@ from qtg_dagster.upkeep.alerts.looking import Look, Source
 from qtg_dagster.upkeep.alerts.planning import Seen, observations, openings
 from qtg_dagster.upkeep.alerts.sources import SOURCES
 
+#: Network class -> when this process last looked; sensors of one process need not all look.
+_looked: dict[str, float] = {}
 log = structlog.get_logger("qtg.alerts")
 
 #: What was seen longer ago is not written down: somebody else has looked since.
@@ -37,7 +40,14 @@ async def detect_alerts(database: Database, settings: Settings, sources: Sequenc
     """Look, and write down what changed: alerts that open, change or end. How many that were. Tells nobody."""
     seen = await look_for_alerts(database, settings, sources)
     async with database.transaction() as tx:
-        return await write_down(tx, settings, seen)
+        changed = await write_down(tx, settings, seen)
+    _looked[settings.network_class] = time.monotonic()
+    return changed
+
+
+def seconds_since_look(network_class: str) -> float:
+    """How long ago somebody in this process looked and wrote down what was found."""
+    return time.monotonic() - _looked.get(network_class, float("-inf"))
 
 
 async def look_for_alerts(database: Database, settings: Settings, sources: Sequence[Source] = SOURCES) -> Seen:
@@ -56,7 +66,7 @@ async def look_for_alerts(database: Database, settings: Settings, sources: Seque
             kinds |= source.kinds
         except Exception as error:  # the others are looked for all the same, and people hear of it
             log.exception("source of alerts failed", source=source.name)
-            failed[source.name] = redact_text(f"{type(error).__name__}: {error}")
+            failed[source.name] = redact_text(f"{type(error).__name__}: {error}".partition("\n")[0])
             conditions.append(_blind(source, failed[source.name]))
     return Seen(conditions, frozenset(kind.value for kind in kinds), at, failed)
 

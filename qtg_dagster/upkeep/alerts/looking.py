@@ -10,6 +10,9 @@ from qtg_dagster.domain.alerts import AlertKind, Condition
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
 
+#: What a source reads at most of one kind: far more than people can work on.
+MOST = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Look:

@@ -36,8 +36,9 @@ def upgrade() -> None:
         sa.Column('acknowledged_until', at, nullable=True),
         sa.Column('acknowledge_reason', sa.Text(), nullable=True),
         sa.CheckConstraint(
-            "kind IN ('audit_chain', 'blind', 'breaker_open', 'callback_dlq', 'channel_failing', 'core_halted', "
-            "'drift', 'manual_intervention', 'manual_step', 'outbox_behind', 'uncertain_node', 'worker_unwell')",
+            "kind IN ('audit_chain', 'blind', 'breaker_open', 'callback_dlq', 'ccip_stranded', 'channel_failing', "
+            "'core_halted', 'dead_nonce', 'drift', 'manual_intervention', 'manual_step', 'outbox_behind', "
+            "'transfer_attention', 'uncertain_node', 'worker_unwell')",
             name=op.f('ck_alerts_kind'),
         ),
         sa.CheckConstraint("severity IN ('critical', 'info', 'warning')", name=op.f('ck_alerts_severity')),

@@ -9,10 +9,13 @@ from qtg_dagster.upkeep.alerts.sources import (
     callbacks,
     channels,
     core,
+    dead_nonces,
     interventions,
     manual_steps,
     open_breakers,
     outboxes,
+    stranded_sends,
+    transfers,
     uncertain,
     unwell_workers,
 )
@@ -21,6 +24,9 @@ from qtg_dagster.upkeep.alerts.sources import (
 SOURCES: tuple[Source, ...] = (
     interventions.SOURCE,
     uncertain.SOURCE,
+    transfers.SOURCE,
+    stranded_sends.SOURCE,
+    dead_nonces.SOURCE,
     core.SOURCE,
     audit_chain.source_over(audit_chain_problem),
     unwell_workers.SOURCE,
