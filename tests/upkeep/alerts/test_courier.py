@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +15,6 @@ import pytest
 from qtg_dagster.domain.alerts import AlertKind, Condition, Severity
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.host.paths import project_root
-from qtg_dagster.inventory import ChannelEntry, Inventory
-from qtg_dagster.secret import SecretSource
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.alerts import raise_alert
 from qtg_dagster.store.database import Database
@@ -35,9 +34,21 @@ def drift(key: str = "venue:x", severity: Severity = Severity.WARNING) -> Condit
     return Condition(AlertKind.DRIFT, key, severity, f"{key} differs", {"ours": "10"})
 
 
+def inventory_of(file: Path, *channels: str) -> Path:
+    """An inventory of these channels, each with its URL in a variable of its name."""
+    lines = [f"  {name}: {{url: {{env: {name.upper()}_URL}}}}\n" for name in channels]
+    file.write_text("".join(["notifications:\n", *lines]))
+    return file
+
+
 @pytest.fixture
 async def courier(
-    settings: Settings, sender: Database, http: HttpReceiver, mail: MailReceiver, monkeypatch: pytest.MonkeyPatch
+    settings: Settings,
+    sender: Database,
+    http: HttpReceiver,
+    mail: MailReceiver,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> AsyncIterator[Courier]:
     """A dispatcher for the channels `desk` (a webhook) and, when asked for, `night` (mail)."""
     monkeypatch.setenv("DESK_URL", http.url("hook/CANARYtoken?rto=60"))
@@ -46,9 +57,8 @@ async def courier(
 
     def build(*channels: str, **changes: Any) -> NotificationCourier:
         names = channels or ("desk",)
-        entries = {name: ChannelEntry(url=SecretSource(env=f"{name.upper()}_URL")) for name in names}
-        changed = settings.model_copy(update=changes)
-        changed.__dict__["inventory"] = Inventory(notifications=entries)
+        inventory = inventory_of(tmp_path / f"inventory{len(made)}.yaml", *names)
+        changed = settings.model_copy(update={"inventory_file": inventory, **changes})
         made.append(NotificationCourier(sender, changed, look_seconds=0))
         return made[-1]
 
@@ -280,17 +290,12 @@ async def test_a_channel_that_fails_five_times_is_an_alert_for_the_others(
 
 KILLED = textwrap.dedent("""
     import asyncio, sys
-    from qtg_dagster.inventory import ChannelEntry, Inventory
-    from qtg_dagster.secret import SecretSource
     from qtg_dagster.settings import Settings
     from qtg_dagster.store.database import Database
     from qtg_dagster.upkeep.alerts.courier import NotificationCourier
 
     async def main():
-        settings = Settings(database_url=sys.argv[1], notify_enabled=True)
-        settings.__dict__["inventory"] = Inventory(
-            notifications={"desk": ChannelEntry(url=SecretSource(env="DESK_URL"))}
-        )
+        settings = Settings(database_url=sys.argv[1], notify_enabled=True, inventory_file=sys.argv[2])
         courier = NotificationCourier(Database(sys.argv[1], pool_size=3), settings)
         await courier.work(None, asyncio.Event())
         await courier.finish(60)
@@ -301,13 +306,19 @@ KILLED = textwrap.dedent("""
 
 
 async def test_killed_between_sent_and_saved_it_sends_again(
-    desk: Desk, courier: Courier, http: HttpReceiver, database_url: str
+    desk: Desk, courier: Courier, http: HttpReceiver, database_url: str, tmp_path: Path
 ) -> None:
     await raised(desk, drift())
     courier()  # its environment
     process: list[subprocess.Popen[bytes]] = []
     http.behaviour = kills(lambda: process[0].pid)
-    command = [sys.executable, "-c", KILLED, as_role(database_url, SENDER)]
+    command = [
+        sys.executable,
+        "-c",
+        KILLED,
+        as_role(database_url, SENDER),
+        str(inventory_of(tmp_path / "killed.yaml", "desk")),
+    ]
     process.append(subprocess.Popen(command, stdout=subprocess.PIPE, cwd=project_root()))  # noqa: ASYNC220
     out, _ = await asyncio.to_thread(process[0].communicate, timeout=60)
     assert (process[0].returncode, out) == (-9, b"")
