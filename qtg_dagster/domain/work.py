@@ -126,6 +126,8 @@ class Move:
     attempt_outcome: AttemptOutcome | None = None
     release_nonce: bool = False
     audited: bool = False  # a refusal that belongs into the audit trail, in the same commit
+    #: Nodes of the plan whose executor can adopt, for whoever is told what may be done.
+    adopting: frozenset[str] = frozenset()
 
 
 def is_consequential(work: Work, move: Move) -> bool:

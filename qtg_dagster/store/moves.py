@@ -250,7 +250,8 @@ def _callbacks(work: Work, move: Move, follows: Advance) -> list[dict[str, Any]]
 
 def _allowed_actions(work: Work, move: Move) -> list[str]:
     states = {**work.node_states, work.node.node_key: move.to_state}
-    return [str(each) for each in allowed_actions(Standing(work.plan, RequestState.MANUAL_INTERVENTION, states))]
+    standing = Standing(work.plan, RequestState.MANUAL_INTERVENTION, states, adopting=move.adopting)
+    return [str(each) for each in allowed_actions(standing)]
 
 
 def _fenced(claim: Claim, move: Move) -> dict[str, Any]:

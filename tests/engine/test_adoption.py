@@ -234,3 +234,15 @@ async def test_a_signed_nonce_is_not_left_unused(desk: Desk, nonce: str, fits: b
         with pytest.raises(Conflict, match="has signed nonce 7"):
             await take(desk)
     assert (await desk.states())["first"] == ("SUBMITTED" if fits else "READY")
+
+
+async def test_whoever_is_called_for_hears_that_the_node_could_adopt(desk: Desk) -> None:
+    watched = plan_of(node("first"), node("last", executor=KEY), edges=(("first", "last"),))
+    await desk.begin(watched, callback_url="https://desk.example/")
+    await desk.dispatch()
+    await desk.observe()
+    desk.will("submit", "last", ResultStatus.REJECTED)
+    await desk.dispatch()
+    assert await desk.request_state() == "MANUAL_INTERVENTION"
+    [told] = [row["payload"] for row in await desk.callbacks() if row["event_type"] == "request_attention"]
+    assert told["allowed_actions"] == ["cancel", "retry last", "adopt last"]
