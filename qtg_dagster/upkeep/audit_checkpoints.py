@@ -33,12 +33,18 @@ class CheckpointPlace:
 
 
 def checkpoint_place(settings: Settings) -> CheckpointPlace | None:
-    """Where these settings want checkpoints; None when they want none. Raises `ConfigurationError` for half of it."""
+    """Where these settings want checkpoints; None when they want none.
+
+    Raises `ConfigurationError` for half of it, and for a folder that is not there: one that is made anew where another
+    one was mounted knows nothing of what was signed before.
+    """
     folder, source = settings.audit_checkpoint_folder, settings.audit_checkpoint_key
     if folder is None and source is None:
         return None
     if folder is None or source is None:
         raise ConfigurationError("MG_AUDIT_CHECKPOINT_FOLDER and MG_AUDIT_CHECKPOINT_KEY: set both or none of them")
+    if not folder.is_dir():
+        raise ConfigurationError(f"MG_AUDIT_CHECKPOINT_FOLDER: {folder} is not there; make it, or mount it")
     pem = source.read("MG_AUDIT_CHECKPOINT_KEY").expose().encode()
     return CheckpointPlace(folder, read_private_key(pem, "MG_AUDIT_CHECKPOINT_KEY"))
 
@@ -50,7 +56,6 @@ def write_checkpoint(place: CheckpointPlace, checkpoint: Checkpoint) -> Path:
     """
     signature = sign(FORMAT, checkpoint.signed_bytes(), place.key)
     signed = SignedCheckpoint(**checkpoint.model_dump(), public_key=place.public_key, signature=signature)
-    place.folder.mkdir(parents=True, exist_ok=True)
     file = place.folder / checkpoint.file_name
     draft = place.folder / f".{checkpoint.file_name}.{os.getpid()}"
     _write_durably(draft, signed.file_bytes())

@@ -50,7 +50,7 @@ async def verify_and_record(database: Database, settings: Settings, *, complete:
     behind = START if whole or last is None else last.head
     signed, wrong = (
         read_marks([place.folder], network_class, [place.public_key], least=behind.sequence)
-        if place is not None and place.folder.is_dir()
+        if place is not None
         else ([], [])
     )
     report = await verify_trail(

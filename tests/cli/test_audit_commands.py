@@ -27,6 +27,7 @@ INVENTORY = "assets: {USDC: {symbol: USDC, decimals: 6}}\n"
 @pytest.fixture(autouse=True)
 def _machine(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inventory, key = tmp_path / "inventory.yaml", tmp_path / "audit.pem"
+    (tmp_path / "checkpoints").mkdir()
     inventory.write_text(INVENTORY)
     key.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     monkeypatch.setenv("DATABASE_URL", as_role(database_url, APP))

@@ -93,6 +93,8 @@ async def test_the_signed_transaction_that_was_mined_for_a_cancelled_movement_st
     assert callback["payload"]["error_code"] == "SIGNED_TRANSACTION_MINED"
     await bench.desk.acknowledge(*bench.key, 0, actor="olivia", reason="asked back")
     assert await dead(bench) == {}
+    [deed] = await bench.rows("SELECT actor FROM qtg.audit_outbox WHERE action = 'acknowledge_nonce'")
+    assert deed["actor"] == "olivia"
     with pytest.raises(Conflict, match="nothing to acknowledge"):
         await bench.desk.acknowledge(*bench.key, 0, actor="olivia", reason="asked back")
 

@@ -64,6 +64,7 @@ def test_a_bad_row_is_named_on_the_check_s_page_until_all_is_right(launch: Launc
 def test_the_job_signs_what_it_verified_where_a_key_is_set(
     launch: Launch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "checkpoints").mkdir()
     key = tmp_path / "audit.pem"
     key.write_bytes(Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     monkeypatch.setenv("MG_AUDIT_CHECKPOINT_KEY", f"file:{key}")

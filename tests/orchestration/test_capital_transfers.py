@@ -132,6 +132,8 @@ def test_what_stopped_fails_the_check_with_what_to_do_and_is_decided_on_by_jobs(
     assert (again["transfer state"], again["attempt"]) == ("MOVING", 2)
     ended = metadata(launch("cancel_capital_transfer", "cancel_transfer", **which))
     assert ended["transfer state"] == "CANCELLED"
+    [deed] = rows("SELECT actor FROM qtg.audit_outbox WHERE action = 'cancel_capital_transfer'")
+    assert deed["actor"] == WHO["actor"]
     assert finding(ask, find_transfers).passed
 
 

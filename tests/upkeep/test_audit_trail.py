@@ -50,6 +50,7 @@ def owner_does(database_url: str) -> Sql:
 @pytest.fixture
 def signing(engine: Engine, tmp_path: Path) -> Settings:
     """Settings with a place for checkpoints."""
+    (tmp_path / "checkpoints").mkdir()
     key = tmp_path / "audit.pem"
     pem = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     key.write_bytes(pem)
@@ -290,6 +291,9 @@ async def test_half_a_place_and_a_broken_file_are_refused_by_name(
     half = signing.model_copy(update={"audit_checkpoint_folder": None})
     with pytest.raises(ConfigurationError, match="set both or none"):
         checkpoint_place(half)
+    gone = signing.model_copy(update={"audit_checkpoint_folder": tmp_path / "not mounted"})
+    with pytest.raises(ConfigurationError, match="not mounted is not there"):
+        await verify_and_record(engine.database, gone)
     with pytest.raises(ConfigurationError, match="MG_AUDIT_CHECKPOINT_FOLDER"):
         await sign_head(engine.database, engine.settings)
     (tmp_path / "torn.json").write_text('{"sequence": 1')
