@@ -16,10 +16,23 @@ _MAPS = """
     CREATE TEMP TABLE new_node AS
         SELECT r.id AS request, n.id AS old, gen_random_uuid() AS id
         FROM new_request r, qtg.movement_request_nodes n WHERE n.request_id = {model};
+    CREATE TEMP TABLE new_step AS
+        SELECT n.id AS node, s.id AS old, nextval('qtg.movement_node_steps_id_seq') AS id
+        FROM new_node n JOIN qtg.movement_node_steps s ON s.request_node_id = n.old;
+    CREATE INDEX ON new_step (node, old);
+    ANALYZE new_node, new_step;
 """
 _COPIES = (
     ("movement_requests", "new_request n WHERE o.id = {model}", {"id": "n.id"}),
-    ("movement_request_nodes", "new_node n WHERE o.id = n.old", {"id": "n.id", "request_id": "n.request"}),
+    (
+        "movement_request_nodes",
+        "new_node n WHERE o.id = n.old",
+        {
+            "id": "n.id",
+            "request_id": "n.request",
+            "evidence_step_id": "(SELECT s.id FROM new_step s WHERE s.node = n.id AND s.old = o.evidence_step_id)",
+        },
+    ),
     (
         "movement_node_attempts",
         "new_node n WHERE o.request_node_id = n.old",
@@ -31,8 +44,8 @@ _COPIES = (
     ),
     (
         "movement_node_steps",
-        "new_node n WHERE o.request_node_id = n.old",
-        {"id": "nextval('qtg.movement_node_steps_id_seq')", "request_node_id": "n.id"},
+        "new_step n WHERE o.id = n.old",
+        {"id": "n.id", "request_node_id": "n.node"},
     ),
 )
 

@@ -106,7 +106,7 @@ class Settings(BaseSettings):
     retention_days: int = Field(default=30, ge=1, le=36500, description="how long what has settled is kept")
     retention_windows: str = Field(default="", description="exceptions, like `cycles=7,movements=keep`")
     retention_budget_seconds: float = Field(default=1800, ge=1, le=3000, description="after which a pass ends")
-    retention_load: float = Field(default=0.2, gt=0, le=1, description="share of its time in which a pass deletes")
+    retention_load: float = Field(default=0.1, gt=0, le=1, description="share of its time in which a pass deletes")
 
     # Delivery: callbacks, audit entries, notifications
     callback_dispatch_interval_seconds: float = Field(default=3, ge=0.1, le=3600)
