@@ -8,14 +8,18 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 from qtg_dagster.domain.amounts import Amount, Asset
 from qtg_dagster.domain.capital_transfers import FINAL_TRANSFER_STATES, Attention, TransferState, check_transfer_move
 from qtg_dagster.domain.errors import Conflict, NotFound
+from qtg_dagster.domain.requests import UNSEEN
 from qtg_dagster.store.database import Transaction
 from qtg_dagster.store.decision_rows import is_request_id
 
+#: Why a request that met another under its idempotency key cannot say what stands.
+UNSEEN_TRANSFER = UNSEEN.replace("a movement", "a capital transfer")
+_SERIALIZATION_FAILURE = "40001"
 _COLUMNS = """
     t.id::text AS transfer_id, t.network_class, t.transfer_state AS state, t.source, t.destination, t.asset, t.decimals,
     t.base_units, t.reason, t.requested_by, t.idempotency_key, t.wanted_by,
@@ -175,7 +179,10 @@ async def find_transfer_by_key(transaction: Transaction, network_class: str, key
 
 
 async def insert_transfer(transaction: Transaction, new: NewTransfer) -> str | None:
-    """Store a transfer; None when its idempotency key is taken, also by one that is just being stored."""
+    """Store a transfer; None when its idempotency key is taken, also by one that is just being stored.
+
+    Raises `Conflict` in a transaction whose snapshot is too old to see what another has stored under the key.
+    """
     bound = {
         "network_class": new.network_class,
         "source": new.source,
@@ -189,7 +196,12 @@ async def insert_transfer(transaction: Transaction, new: NewTransfer) -> str | N
         "body_hash": new.body_hash,
         "wanted_by": new.wanted_by,
     }
-    return (await transaction.execute(_INSERT, bound)).scalar_one_or_none()
+    try:
+        return (await transaction.execute(_INSERT, bound)).scalar_one_or_none()
+    except OperationalError as error:
+        if getattr(error.orig, "sqlstate", None) != _SERIALIZATION_FAILURE:
+            raise
+        raise Conflict(UNSEEN_TRANSFER) from error
 
 
 async def is_future(transaction: Transaction, moment: datetime) -> bool:

@@ -16,13 +16,13 @@ from qtg_dagster.domain.canonical import digest
 from qtg_dagster.domain.capital_transfers import Attention, TransferState
 from qtg_dagster.domain.errors import Conflict, InvalidInput, QtgError
 from qtg_dagster.domain.plans import Frozen
-from qtg_dagster.domain.requests import UNSEEN
 from qtg_dagster.engine.orders import Name, read_order
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.engine.requests import create_movement
 from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.audit import audit
 from qtg_dagster.store.capital_transfers import (
+    UNSEEN_TRANSFER,
     NewTransfer,
     Transfer,
     find_transfer_by_key,
@@ -181,7 +181,7 @@ async def _store(engine: Engine, tx: Transaction, order: TransferOrder) -> tuple
     if transfer_id is None:
         standing = await _standing(engine, tx, order)
         if standing is None:
-            raise Conflict(UNSEEN.replace("movement", "capital transfer"))
+            raise Conflict(UNSEEN_TRANSFER)
         return standing, False
     asked = {"from": new.source, "to": new.destination, "asset": new.asset, "amount": amount.to_text(), "route": route}
     await audit(

@@ -29,7 +29,10 @@ async def waiting_for(engine: Engine, tx: Transaction, request_id: str, group: C
 
 def _approval(request: LockedRequest) -> str:
     policy = request.stored.plan.approval
-    left = [name for name in policy.approvers if name not in request.approved_by]
+    spent = {_person(name) for name in request.approved_by}
+    if not policy.self_approval:
+        spent.add(_person(request.requested_by))
+    left = [name for name in policy.approvers if _person(name) not in spent]
     nobody_else = "" if policy.self_approval else f" other than {request.requested_by}"
     who = f"one of {', '.join(left)}" if left else f"anybody{nobody_else}"
     so_far = f"{len(request.approved_by)} of {policy.required} approvals"
@@ -39,6 +42,11 @@ def _approval(request: LockedRequest) -> str:
     if request.expired:
         return f"nobody approved it before {until}; {so_far}, and it is not yet EXPIRED"
     return f"it waits for approval by {who} until {until}; {so_far}"
+
+
+def _person(name: str) -> str:
+    """Names that differ in case or surrounding space are one person."""
+    return name.strip().casefold()
 
 
 def _is_open(node: NodeSince) -> bool:

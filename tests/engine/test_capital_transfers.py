@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import text
 
 from qtg_dagster.domain.capital_transfers import TransferState
 from qtg_dagster.domain.errors import Conflict, InvalidInput, NotFound, RiskControlViolated
@@ -154,6 +155,17 @@ async def test_within_a_caller_s_own_transaction_it_stands_or_falls_with_it(desk
     assert await movements(desk) == []
     assert dict((await follow(desk)).changes) == {"begun": 1}
     assert (await transfer(desk, transfer_id)).state is TransferState.MOVING
+
+
+async def test_a_snapshot_that_is_too_old_to_see_the_transfer_is_told_so(desk: Desk) -> None:
+    async with desk.engine.database.session() as session:
+        await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+        await session.execute(text("SELECT count(*) FROM qtg.capital_transfer_requests"))
+        await request(desk.engine, **KEYED)
+        with pytest.raises(Conflict, match="has just stored a capital transfer under this idempotency_key"):
+            await request(desk.engine, session, **KEYED)
+        await session.rollback()
+    assert len(await movements(desk)) == 1
 
 
 async def test_asking_again_begins_what_nobody_came_to_begin(desk: Desk) -> None:

@@ -10,6 +10,7 @@ import pytest
 from qtg_dagster.domain.capital_transfers import Attention, TransferState
 from qtg_dagster.domain.contract import ResultStatus
 from qtg_dagster.domain.errors import Conflict
+from qtg_dagster.domain.plans import ApprovalPolicy
 from qtg_dagster.engine.breakers import open_breaker
 from qtg_dagster.engine.interventions import retry_node
 from qtg_dagster.engine.requests import approve_movement, cancel_movement, publish_template, reject_movement
@@ -233,6 +234,20 @@ async def test_without_progress_it_is_shown_once_with_whose_approval_it_waits_fo
     assert dict((await follow(desk)).changes) == {"goes on": 1}
     assert (await transfer(desk, found.transfer_id)).attention_kind is None
     assert await audited(desk) == ["request", "begin", "surface", "go_on"]
+
+
+async def test_whose_approval_is_missing_is_said_by_name(desk: Desk) -> None:
+    policy = ApprovalPolicy(required=2, approvers=("grace", "heidi", "ada"), self_approval=True)
+    await publish_template(desk.engine, chain().model_copy(update={"approval": policy}))
+    found = await begun(desk, approved=True)
+    desk.under(capital_transfer_stale_seconds=0)
+    await follow(desk)
+    shown = str((await transfer(desk, found.transfer_id)).attention)
+    assert "it waits for approval by one of heidi, ada until" in shown
+    assert "1 of 2 approvals" in shown
+    await desk.sql("UPDATE qtg.movement_requests SET expires_at = now() - interval '1 second'")
+    assert dict((await follow(desk)).changes) == {"surfaced": 1}
+    assert "nobody approved it before" in str((await transfer(desk, found.transfer_id)).attention)
 
 
 async def test_who_is_late_is_shown_with_the_node_and_what_holds_it_back(desk: Desk) -> None:
