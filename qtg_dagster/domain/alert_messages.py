@@ -59,12 +59,13 @@ class AlertView:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is sent: plain text, and how it is to be coloured."""
+    """What is sent: plain text, and how it is to be coloured. Messages of one `key` are about the same alert."""
 
     title: str
     body: str
     severity: Severity
     good_news: bool = False
+    key: str = ""
 
 
 def message_of(what: What, alert: AlertView, *, runbook: str, web_url: str = "") -> Message:
@@ -86,7 +87,8 @@ def message_of(what: What, alert: AlertView, *, runbook: str, web_url: str = "")
         lines.append(f"web UI: asset {alert.details['asset']}")
     body = "\n".join(lines)
     title = plain(f"[{head}] {alert.title}", MOST_TITLE)
-    return Message(title, _cut(body, MOST_BODY), alert.severity, good_news=over)
+    key = f"{alert.network_class} {alert.kind} {alert.dedupe_key}"
+    return Message(title, _cut(body, MOST_BODY), alert.severity, good_news=over, key=key)
 
 
 def digest_of(told: Sequence[tuple[What, AlertView]], *, runbook: str) -> Message:
@@ -107,7 +109,7 @@ def digest_of(told: Sequence[tuple[What, AlertView]], *, runbook: str) -> Messag
 def trial_message(channel: str, network_class: str, actor: str) -> Message:
     """What `qtg alert test` sends."""
     body = f"{plain(actor, 80)} tests the channel {channel} of network class {network_class}. Nothing is wrong."
-    return Message(f"[TEST] QTG reaches {channel}", body, Severity.INFO)
+    return Message(f"[TEST] QTG reaches {channel}", body, Severity.INFO, key=f"{network_class} test {channel}")
 
 
 def plain(value: object, most: int = _MOST_VALUE) -> str:

@@ -64,7 +64,8 @@ _RAISE = text("""
     VALUES (:network_class, :kind, :dedupe_key, :severity, :title, CAST(:details AS jsonb), true)
     ON CONFLICT (network_class, kind, dedupe_key) WHERE resolved_at IS NULL DO UPDATE
     SET severity = excluded.severity, title = excluded.title, details = excluded.details, raised = true,
-        absent_since = NULL, last_seen_at = clock_timestamp(), times_seen = a.times_seen + 1
+        absent_since = NULL, last_seen_at = clock_timestamp(),
+        times_seen = a.times_seen + (a.absent_since IS NOT NULL)::integer
     RETURNING id
 """)
 _RESOLVE = text("""

@@ -6,12 +6,14 @@ apprise blocks, and a thread cannot be ended from outside: one that hangs is lef
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from qtg_dagster.domain.alert_messages import Message
@@ -29,6 +31,8 @@ MOST_HANGING = 2
 #: They write down URLs, headers or bodies at their lower levels; apprise at any.
 _TALKATIVE = ("apprise", "urllib3", "requests_oauthlib", "oauthlib", "slixmpp", "paho")
 _MOST_REASON = 300
+#: apprise's plug-in for PagerDuty; by itself it opens another incident for every message, good news too.
+_PAGER = "NotifyPagerDuty"
 #: Pieces of a URL that are long enough to be worth hiding, and would not hide half of a sentence.
 _LEAST_PIECE = 5
 
@@ -47,6 +51,8 @@ class Channel:
     def __init__(self, name: str, service: Apprise, pieces: tuple[str, ...]) -> None:
         self.name = name
         self._service = service
+        #: Whether it keeps an incident for each alert: then each is told alone, and its end ends the incident.
+        self.keeps_incidents = type(service[0]).__name__ == _PAGER
         self._pieces = pieces
         self._threads: list[threading.Thread] = []
 
@@ -83,7 +89,7 @@ class Channel:
 
         kind = NotifyType.SUCCESS if message.good_news else NotifyType(_COLOURS[message.severity])
         try:
-            result = self._service.notify(
+            result = self._service_for(message).notify(
                 title=message.title, body=message.body, notify_type=kind, body_format=NotifyFormat.TEXT
             )
         except Exception as error:  # noqa: BLE001 - whatever a plug-in throws: its text may hold the URL
@@ -92,6 +98,16 @@ class Channel:
             return Answer(True)
         logs = [entry.message for service in result for attempt in service for entry in attempt.logs]
         return Answer(False, self._hidden("; ".join(logs) or "apprise did not deliver it and says no reason"))
+
+    def _service_for(self, message: Message) -> Apprise:
+        if not self.keeps_incidents:
+            return self._service
+        from apprise import Apprise
+
+        pager: Any = copy.copy(self._service[0])
+        # Good news resolves the incident of this key; everything else opens it, or adds to it.
+        pager.action, pager.dedup = "map", sha256(message.key.encode()).hexdigest()
+        return Apprise(pager, asset=self._service.asset)
 
     def _hidden(self, text: str) -> str:
         return redact_text(" ".join(_hide(text, self._pieces).split()))[:_MOST_REASON]

@@ -17,7 +17,7 @@ from qtg_dagster.inventory import ChannelEntry
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.alert_deliveries import Claimed, claim, count_waiting, settle
 from qtg_dagster.store.alerts import earlier_episodes, read_clock, standing_alerts
-from qtg_dagster.store.database import Database, Transaction
+from qtg_dagster.store.database import Database
 from qtg_dagster.upkeep.alerts.channels import Answer, Channel, open_channel
 from qtg_dagster.upkeep.alerts.detection import alert_policy, look_for_alerts, seconds_since_look, write_down
 from qtg_dagster.upkeep.alerts.looking import Source
@@ -158,30 +158,46 @@ class NotificationCourier:
     async def _carry(self, name: str, claimed: Sequence[Claimed], more: asyncio.Event) -> None:
         """Send, then say what became of it; whoever dies in between sends again."""
         try:
-            answer = await self._send(name, self._message(claimed))
-            if not answer.taken:
-                log.warning("message not taken", channel=name, tries=claimed[0].attempts, reason=answer.reason)
-            async with self._database.transaction() as tx:
-                for one in claimed:
-                    await self._settle(tx, one, answer)
+            channel = await self._open(name)
+            apart = isinstance(channel, Channel) and channel.keeps_incidents
+            left = [[one] for one in claimed] if apart else [list(claimed)]
+            until = time.monotonic() + self._settings.notify_send_timeout_seconds
+            while left:
+                answer = await self._send(channel, self._message(left[0]))
+                if not answer.taken:
+                    log.warning("message not taken", channel=name, tries=left[0][0].attempts, reason=answer.reason)
+                # What comes after one that failed, or would outlast the claim, is not tried now.
+                ends = not answer.taken or time.monotonic() > until
+                await self._settle(left.pop(0), answer)
+                if ends:
+                    await self._settle([one for part in left for one in part], Answer(False, answer.reason))
+                    break
         except Exception:  # not known to have been sent: it is due again when the claim runs out
             log.exception("message not settled", channel=name)
         finally:
             del self._sends[name]
             more.set()
 
-    async def _settle(self, transaction: Transaction, one: Claimed, answer: Answer) -> None:
+    async def _settle(self, sent: Sequence[Claimed], answer: Answer) -> None:
         outcome = Outcome.SENT if answer.taken else Outcome.PENDING
-        pause = min(2.0 ** min(one.attempts, 16), MOST_PAUSE_SECONDS)
-        await settle(transaction, one, outcome, error=answer.reason or None, pause_seconds=pause)
+        async with self._database.transaction() as tx:
+            for one in sent:
+                pause = min(2.0 ** min(one.attempts, 16), MOST_PAUSE_SECONDS)
+                await settle(tx, one, outcome, error=answer.reason or None, pause_seconds=pause)
 
-    async def _send(self, name: str, message: Message) -> Answer:
+    async def _open(self, name: str) -> Channel | Answer:
+        """The channel, or what is to be said of each message because it cannot be used."""
         if name not in self._channels:
             try:
                 self._channels[name] = await asyncio.to_thread(open_channel, name, self._entries[name])
             except ConfigurationError as error:
                 return Answer(False, str(error))
-        return await self._channels[name].send(message, self._settings.notify_send_timeout_seconds)
+        return self._channels[name]
+
+    async def _send(self, channel: Channel | Answer, message: Message) -> Answer:
+        if isinstance(channel, Answer):
+            return channel
+        return await channel.send(message, self._settings.notify_send_timeout_seconds)
 
     def _message(self, claimed: Sequence[Claimed]) -> Message:
         runbook = self._settings.notify_runbook_url

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,25 @@ async def test_at_the_lowest_level_of_every_logger_no_url_is_written(
     assert "the capture works" in caplog.text
     assert "CANARY" not in caplog.text
     assert "CANARY" not in repr(channel)
+
+
+async def test_a_pager_keeps_one_incident_an_alert_and_its_end_ends_it(
+    monkeypatch: pytest.MonkeyPatch, http: HttpReceiver
+) -> None:
+    from apprise.plugins import pagerduty
+
+    events = http.url("enqueue").replace("json://", "http://")
+    monkeypatch.setattr(pagerduty, "PAGERDUTY_API_LOOKUP", dict.fromkeys(pagerduty.PAGERDUTY_API_LOOKUP, events))
+    channel = open_channel("night", entry(monkeypatch, "pagerduty://integrationkey@apikey/QTG/treasury"))
+    assert channel.keeps_incidents
+    told = replace(MESSAGE, key="sandbox core_halted core group")
+    for message in (told, replace(told, title="[RESOLVED] it runs", good_news=True), replace(told, key="another")):
+        answer = await channel.send(message, 20)
+        assert answer.taken, answer.reason
+    sent = [message for _, message in http.messages]
+    assert [each["event_action"] for each in sent] == ["trigger", "resolve", "trigger"]
+    assert sent[0]["dedup_key"] == sent[1]["dedup_key"] != sent[2]["dedup_key"]
+    assert sent[0]["payload"]["severity"] == "critical"
 
 
 async def test_a_plug_in_that_breaks_is_told_by_its_error_s_name_alone(

@@ -208,6 +208,29 @@ async def test_many_at_once_are_one_message(desk: Desk, courier: Courier, http: 
     assert {row["outcome"] for row in await deliveries(desk)} == {"sent"}
 
 
+async def test_where_each_alert_is_an_incident_many_are_told_one_by_one_until_one_fails(
+    desk: Desk, courier: Courier, http: HttpReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from apprise.plugins import pagerduty
+
+    events = http.url("enqueue").replace("json://", "http://")
+    monkeypatch.setattr(pagerduty, "PAGERDUTY_API_LOOKUP", dict.fromkeys(pagerduty.PAGERDUTY_API_LOOKUP, events))
+    monkeypatch.setenv("PAGER_URL", "pagerduty://integrationkey@apikey/QTG/treasury")
+    dispatcher = courier("pager")
+    await raised(desk, *(drift(f"venue:{number}") for number in range(6)))
+    http.behaviour = lambda handler: (fails if len(http.messages) == 4 else well)(handler)
+    await round_of(dispatcher, desk)
+    assert [row["outcome"] for row in await deliveries(desk)] == ["sent"] * 3 + ["pending"] * 3
+    assert len(http.messages) == 4
+    http.behaviour = well
+    for _ in range(3):
+        await make_due(desk)
+        await round_of(dispatcher, desk)
+    assert {row["outcome"] for row in await deliveries(desk)} == {"sent"}
+    assert len({message["dedup_key"] for _, message in http.messages}) == 6
+    assert len(http.messages) == 7
+
+
 async def test_a_message_that_is_always_refused_holds_up_nobody_for_long(
     desk: Desk, courier: Courier, http: HttpReceiver
 ) -> None:

@@ -60,6 +60,7 @@ async def test_what_a_part_of_qtg_raises_is_told_once_and_once_when_it_is_over(d
     app = desk.engine.database
     [first] = await raised(app, drift())
     assert await raised(app, drift()) == [first]
+    assert await desk.rows("SELECT times_seen FROM qtg.alerts") == [{"times_seen": 1}], "renewed, and never gone"
     assert [await tell(), await tell()] == [1, 0]
     await sent(desk)
     assert await ended(app, drift())
