@@ -29,15 +29,9 @@ class PlatformResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     async def open(self) -> AsyncIterator[Platform]:
         """The platform for the running event loop; every connection is closed at the end of the block."""
         settings = self.settings.read()
-        inventory = Inventory(
-            assets=settings.inventory.assets,
-            accounts=settings.inventory.accounts,
-            chains=self.chains.entries(),
-            venues=self.venues.entries(),
-            signers=self.signers.entries(),
-            executors=settings.inventory.executors,
-            routes=settings.inventory.routes,
-        )
+        written = {section: getattr(settings.inventory, section) for section in Inventory.model_fields}
+        given = {"chains": self.chains.entries(), "venues": self.venues.entries(), "signers": self.signers.entries()}
+        inventory = Inventory(**{**written, **given})
         async with open_platform(
             settings,
             inventory=inventory,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qtg_dagster.domain.approvals import approver_objection
 from qtg_dagster.domain.core_group import CoreGroup, CoreStanding
 from qtg_dagster.domain.requests import LockedRequest
 from qtg_dagster.domain.states import UNSETTLED_NODE_STATES, NodeState, RequestState
@@ -29,10 +30,12 @@ async def waiting_for(engine: Engine, tx: Transaction, request_id: str, group: C
 
 def _approval(request: LockedRequest) -> str:
     policy = request.stored.plan.approval
-    spent = {_person(name) for name in request.approved_by}
-    if not policy.self_approval:
-        spent.add(_person(request.requested_by))
-    left = [name for name in policy.approvers if _person(name) not in spent]
+    asker, approved = request.requested_by, request.approved_by
+    left = [
+        name
+        for name in policy.approvers
+        if not approver_objection(policy, requested_by=asker, approved_by=approved, actor=name)
+    ]
     nobody_else = "" if policy.self_approval else f" other than {request.requested_by}"
     who = f"one of {', '.join(left)}" if left else f"anybody{nobody_else}"
     so_far = f"{len(request.approved_by)} of {policy.required} approvals"
@@ -42,11 +45,6 @@ def _approval(request: LockedRequest) -> str:
     if request.expired:
         return f"nobody approved it before {until}; {so_far}, and it is not yet EXPIRED"
     return f"it waits for approval by {who} until {until}; {so_far}"
-
-
-def _person(name: str) -> str:
-    """Names that differ in case or surrounding space are one person."""
-    return name.strip().casefold()
 
 
 def _is_open(node: NodeSince) -> bool:
