@@ -303,3 +303,22 @@ def test_a_window_that_means_nothing_is_refused_by_its_variable_s_name(
     monkeypatch.setenv("MG_RETENTION_WINDOWS", text)
     with pytest.raises(ConfigurationError, match="MG_RETENTION_WINDOWS"):
         load_settings()
+
+
+def test_a_dagster_storage_that_is_away_is_told_of_and_stops_nothing_of_ours(database_url: str, rows: Rows) -> None:
+    old_cycles(rows, 31)
+    nowhere = "postgresql://nobody@127.0.0.1:1/nothing"
+
+    async def work() -> list[KindReport]:
+        given = Settings(database_url=database_url, retention_load=1)
+        database = Database(database_url, pool_size=2)
+        try:
+            async with open_places(given, database, nowhere, lambda _: None) as places:
+                return await retain(given, places)
+        finally:
+            await database.close()
+
+    reports = {report.kind: report for report in asyncio.run(work())}
+    assert reports[Kind.CYCLES].deleted == 3
+    assert reports[Kind.DAGSTER_RUNS].standing is Standing.FAILING
+    assert "OperationalError" in reports[Kind.DAGSTER_RUNS].problem
