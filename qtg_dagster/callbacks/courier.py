@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from qtg_dagster.callbacks.recording import OutcomeRecorder
-from qtg_dagster.domain.callbacks import CALLBACK_DISPATCHER, ClaimedCallback, Outcome, Verdict, settle
+from qtg_dagster.domain.callbacks import CALLBACK_DISPATCHER, Attempt, ClaimedCallback, Outcome, Verdict, settle
 from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.domain.workers import Claimant
 from qtg_dagster.faults import FaultPoint, fault_point
@@ -121,8 +121,13 @@ class CallbackCourier:
         return self._sender
 
     async def _deliver(self, sender: CallbackSender, callback: ClaimedCallback) -> None:
-        attempt = await sender.send(callback)
-        fault_point(FaultPoint.CALLBACK_SENT_UNSAVED)
+        try:
+            attempt = await sender.send(callback)
+            fault_point(FaultPoint.CALLBACK_SENT_UNSAVED)
+        except Exception as error:
+            # Counted like any failed attempt: what breaks every time must not be sent again and again at once.
+            log.exception("attempt at a callback broke off", event_id=callback.event_id)
+            attempt = Attempt(Verdict.FAILED, problem=f"internal_error: {type(error).__name__}")
         if attempt.verdict is Verdict.FAILED:
             self._troubled.add(callback.receiver)
         else:

@@ -42,6 +42,34 @@ async def test_only_the_oldest_unsettled_event_of_a_movement_is_claimed(post: Po
     assert second.sequence == 2
 
 
+async def test_later_events_wait_with_the_one_before_them_and_are_due_when_it_is_settled(
+    post: Post, outbox: CallbackOutbox
+) -> None:
+    await post.movement(url(1), events=3)
+    bystander = await post.movement(url(2), events=2)
+
+    async def due() -> list[bool]:
+        return [
+            row["due"]
+            for row in await post.desk.rows(
+                "SELECT next_attempt_at <= now() AS due FROM qtg.movement_callback_outbox "
+                "WHERE request_id::text <> :id ORDER BY sequence",
+                id=bystander,
+            )
+        ]
+
+    first, _ = sorted(await outbox.claim(post.runner, 10, per_receiver=4), key=lambda each: each.receiver)
+    failed = Outcome(first, Attempt(Verdict.FAILED, 500, "http_500"), Settlement(CallbackStatus.PENDING, 1, 32))
+    assert await outbox.settle(post.runner.runner_id, [failed])
+    assert await due() == [False, False, False]
+    await post.desk.sql("UPDATE qtg.movement_callback_outbox SET next_attempt_at = now() WHERE sequence = 1")
+    first, _ = sorted(await outbox.claim(post.runner, 10, per_receiver=4), key=lambda each: each.receiver)
+    assert await outbox.settle(post.runner.runner_id, delivered(first))
+    assert await due() == [True, True, True]
+    second, *_ = sorted(await outbox.claim(post.runner, 10, per_receiver=4), key=lambda each: each.receiver)
+    assert second.sequence == 2
+
+
 async def test_one_in_the_dlq_holds_nobody_up(post: Post, outbox: CallbackOutbox) -> None:
     await post.movement(url(1), events=2)
     [first] = await outbox.claim(post.runner, 10, per_receiver=4)
@@ -209,7 +237,9 @@ async def test_a_courier_that_is_full_begins_nothing_and_one_that_ends_begins_no
 
 
 @pytest.mark.parametrize("point", ["callback_claim", "callback_sent_unsaved"])
-async def test_what_breaks_off_is_begun_anew_and_told_with_the_same_id(post: Post, receiver: Start, point: str) -> None:
+async def test_what_breaks_off_is_begun_anew_after_a_wait_and_told_with_the_same_id(
+    post: Post, receiver: Start, point: str
+) -> None:
     owner = await receiver()
     await post.movement(owner.url)
     arm(f"{point}:raise")
@@ -221,7 +251,9 @@ async def test_what_breaks_off_is_begun_anew_and_told_with_the_same_id(post: Pos
             await post.round()
     finally:
         arm("")
-    assert (await post.one())["status"] == "pending"
+    row = await post.one()
+    assert (row["status"], row["attempts"]) == ("pending", 0 if point == "callback_claim" else 1)
+    await post.make_due()
     await post.deliver()
     assert (await post.one())["status"] == "delivered"
     assert len(owner.book) == (1 if point == "callback_claim" else 2)
