@@ -18,9 +18,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from qtg_dagster.domain.redaction import redact_text
+
 EVENT_FORMAT = "qtg.audit-event.v1"
 #: What stands before the first row of every chain.
 GENESIS = "0" * 64
+_MOST_SAID = 300
 _HEAD = len(EVENT_FORMAT).to_bytes(4, "big") + EVENT_FORMAT.encode()
 
 
@@ -170,7 +173,9 @@ class ChainReader:
 
 
 def _of(event: AuditEvent) -> str:
-    return f"it tells of {event.action} by {event.actor} on {event.subject_type} {event.subject_id}"
+    """What a row that cannot be trusted says, cut short and without what looks like a secret."""
+    said = f"it tells of {event.action} by {event.actor} on {event.subject_type} {event.subject_id}"
+    return redact_text(said)[:_MOST_SAID]
 
 
 def _by_sequence(marks: Iterable[Mark]) -> dict[int, list[Mark]]:

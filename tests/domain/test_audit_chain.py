@@ -174,6 +174,13 @@ def test_a_row_of_another_network_class_does_not_fit_in() -> None:
     assert read(mine) == []
 
 
+def test_what_a_forged_row_says_is_told_short_and_without_secrets() -> None:
+    forged = chain_of([["a"] * 7])[0]._replace(actor="api_key=canary-1234 " + "x" * 9000)
+    [found] = read([forged])
+    assert "canary" not in found.detail
+    assert len(found.told()) < 500
+
+
 def test_the_start_of_a_partial_reading_is_held_against_marks_too() -> None:
     events = chain_of([["a"] * 7, ["b"] * 7])
     found = read(events[1:], [signed(events[0])], Head(1, "f" * 64))
