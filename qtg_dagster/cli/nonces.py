@@ -10,7 +10,8 @@ from qtg_dagster.cli.movements import run_on_platform
 
 if TYPE_CHECKING:
     from qtg_dagster.composition import Platform
-    from qtg_dagster.upkeep.nonce_desk import FillPlan, Judged, NonceDesk
+    from qtg_dagster.upkeep.nonce_desk import NonceDesk
+    from qtg_dagster.upkeep.nonce_views import FillPlan, Judged
 
 _by = click.option("--by", "actor", required=True, help="who decides; goes into the audit trail")
 _reason = click.option("--reason", required=True, help="why; goes into the audit trail")

@@ -8,7 +8,6 @@ goes on with the same bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import structlog
 from psycopg.errors import LockNotAvailable
@@ -29,10 +28,8 @@ from qtg_dagster.domain.nonce_chain import (
 )
 from qtg_dagster.domain.nonces import (
     OPEN_FILLER_STATES,
-    ChainView,
     FillerState,
     FillKind,
-    Judgement,
     ReservationState,
     UsedBy,
     judge,
@@ -55,58 +52,12 @@ from qtg_dagster.store.nonce_fillers import (
 )
 from qtg_dagster.store.nonce_records import NonceRecord, effects_of, find_nonce, open_nonces, signed_before
 from qtg_dagster.store.nonces import LOCK_SENDER
-from qtg_dagster.upkeep.nonce_alarms import mined_after_all
+from qtg_dagster.upkeep.nonce_views import Filling, FillPlan, Judged, permitted
 
 log = structlog.get_logger("qtg.upkeep")
 
 #: Nodes that find out by themselves what became of their transaction.
 LOOKED_AT = frozenset({NodeState.SUBMITTING, NodeState.SUBMITTED, NodeState.OBSERVING, NodeState.UNKNOWN})
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A nonce as recorded, what its chain says, and what follows; `problem` says why the chain said nothing."""
-
-    record: NonceRecord
-    view: ChainView | None
-    found: Judgement
-    fillers: tuple[Filler, ...] = ()
-    problem: str = ""
-
-    @property
-    def to_do(self) -> str:
-        return mined_after_all(self.record) or self.found.to_do
-
-
-@dataclass(frozen=True, slots=True)
-class FillPlan:
-    """What filling would sign; `goes_on` is the filler that stands already."""
-
-    judged: Judged
-    kind: FillKind
-    offer: FillOffer | None = None
-    goes_on: Filler | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Filling:
-    """Where a filling stands."""
-
-    filler: Filler
-    use: Use | None = None
-
-    @property
-    def outbid(self) -> bool:
-        """Whether it takes a dearer version: a block or another transaction under the nonce asks for more."""
-        return self.use is None and bool(self.filler.evidence.get("outbid"))
-
-    def told(self) -> str:
-        if self.use is None:
-            return f"{self.filler.told()}; it counts once a final block has it"
-        if self.use.used_by is UsedBy.FILLER:
-            return f"filled for good by {self.use.tx_hash}"
-        whose = "the transaction that was signed first" if self.use.used_by is UsedBy.ORIGINAL else "another one"
-        return f"not needed: {self.use.tx_hash}, {whose}, has it for good"
 
 
 class NonceDesk:
@@ -170,7 +121,7 @@ class NonceDesk:
         open_now = [each for each in judged.fillers if each.state in OPEN_FILLER_STATES]
         if open_now:
             return FillPlan(judged, open_now[-1].kind, goes_on=open_now[-1])
-        kind = _permitted(judged, cancel=cancel)
+        kind = permitted(judged, cancel=cancel)
         offer = await self._offer(judged.record, version=1, earlier=())
         return FillPlan(judged, kind, offer=offer)
 
@@ -377,13 +328,3 @@ def _said(**who_and_why: str) -> None:
     for field, value in who_and_why.items():
         if not value.strip():
             raise InvalidInput(field, "is empty", "Say who and why: it goes into the audit trail.")
-
-
-def _permitted(judged: Judged, *, cancel: bool) -> FillKind:
-    found, record = judged.found, judged.record
-    kind = found.cancel if cancel else found.fill
-    if kind is not None:
-        return kind
-    why = judged.problem or found.why
-    hint = "; to call it off all the same, give --cancel" if found.cancel is not None else ""
-    raise Conflict(f"nonce {record.name} is {found.standing}, not to be filled: {why}. What to do: {found.to_do}{hint}")

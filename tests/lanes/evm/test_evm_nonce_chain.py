@@ -28,8 +28,10 @@ async def nonces(desk: Desk, **entry: Any) -> AsyncIterator[EvmNonces]:
         update={"rpc_urls": (desk.proxy.node_url, desk.proxy.url)} | entry
     )
     chains = Chains(desk.inventory.model_copy(update={"chains": {CHAIN: changed}}))
-    yield EvmNonces(chains)
-    await chains.close()
+    try:
+        yield EvmNonces(chains)
+    finally:
+        await chains.close()
 
 
 async def sent(desk: Desk) -> str:
