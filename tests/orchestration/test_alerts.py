@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import dagster as dg
 import pytest
 from sqlalchemy import text
@@ -13,6 +15,7 @@ from qtg_dagster.settings import Settings
 from qtg_dagster.upkeep.workers import survey_workers, worker_specs
 from resources import ResourceSet
 from tests.orchestration.shapes import Ask, Launch, Rows, Shown, Tick
+from tests.upkeep.alerts.receivers import HttpReceiver
 
 
 @pytest.fixture
@@ -52,6 +55,36 @@ def test_without_notifications_alerts_are_found_and_nothing_is_sent(halted: None
     finding = ask(lambda platform: find_alerts(platform.database, platform.settings))
     assert not finding.passed
     assert rows("SELECT 1 FROM qtg.alert_deliveries") == []
+
+
+def test_the_sensor_starts_a_drain_for_it_and_the_drain_s_run_tells_the_channel(
+    halted: None,
+    defs: dg.Definitions,
+    resources: ResourceSet,
+    instance: dg.DagsterInstance,
+    launch: Launch,
+    metadata: Shown,
+    rows: Rows,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inventory = tmp_path / "inventory.yaml"
+    inventory.write_text("notifications: {desk: {url: {env: DESK_URL}}}\n")
+    monkeypatch.setenv("MG_INVENTORY_FILE", str(inventory))
+    monkeypatch.setenv("MG_NOTIFY_ENABLED", "true")
+    given = {"settings": resources.settings, "delivery": resources.delivery}
+    with HttpReceiver() as http:
+        monkeypatch.setenv("DESK_URL", http.url())
+        with dg.build_sensor_context(instance=instance, resources=given) as context:
+            asked = defs.resolve_sensor_def("pending_outbox")(context)
+        assert isinstance(asked, dg.SensorResult)
+        assert asked.run_requests
+        result = launch("deliver")
+        assert result.success
+        assert metadata(result)["notification_dispatcher"] == 1
+        assert http.titles == ["[CRITICAL] the core workers are halted: no movement goes on"]
+    [row] = rows("SELECT channel, what, outcome FROM qtg.alert_deliveries")
+    assert row == {"channel": "desk", "what": "opened", "outcome": "sent"}
 
 
 def test_an_alert_is_acknowledged_from_the_launchpad(

@@ -106,7 +106,7 @@ class NotificationCourier:
         if now - self._looked.at < self._look_seconds:
             return self._looked.waiting
         seen = None
-        if self._look_seconds == 0 or seconds_since_look(self._settings.network_class) > self.interval_seconds:
+        if self._look_seconds == 0 or seconds_since_look(self._settings) > self.interval_seconds:
             seen = await look_for_alerts(self._database, self._settings, self._sources)
         self._looked = _Looked(now, await self._untold(seen))
         return self._looked.waiting

@@ -23,8 +23,8 @@ from qtg_dagster.upkeep.alerts.looking import Look, Source
 from qtg_dagster.upkeep.alerts.planning import Seen, observations, openings
 from qtg_dagster.upkeep.alerts.sources import SOURCES
 
-#: Network class -> when this process last looked; sensors of one process need not all look.
-_looked: dict[str, float] = {}
+#: Database and network class -> when this process last looked; sensors of one process need not all look.
+_looked: dict[tuple[str, str], float] = {}
 log = structlog.get_logger("qtg.alerts")
 
 #: What was seen longer ago is not written down: somebody else has looked since.
@@ -41,13 +41,13 @@ async def detect_alerts(database: Database, settings: Settings, sources: Sequenc
     seen = await look_for_alerts(database, settings, sources)
     async with database.transaction() as tx:
         changed = await write_down(tx, settings, seen)
-    _looked[settings.network_class] = time.monotonic()
+    _looked[settings.database_url, settings.network_class] = time.monotonic()
     return changed
 
 
-def seconds_since_look(network_class: str) -> float:
+def seconds_since_look(settings: Settings) -> float:
     """How long ago somebody in this process looked and wrote down what was found."""
-    return time.monotonic() - _looked.get(network_class, float("-inf"))
+    return time.monotonic() - _looked.get((settings.database_url, settings.network_class), float("-inf"))
 
 
 async def look_for_alerts(database: Database, settings: Settings, sources: Sequence[Source] = SOURCES) -> Seen:
