@@ -66,6 +66,9 @@ def request(
             click.echo(f"{receipt.state}; movement {receipt.movement_id}", err=True)
         if receipt.attention is not None:
             click.echo(f"{receipt.state}: {receipt.attention}", err=True)
+        if not engine.settings.capital_transfer_followup_enabled:
+            off = "MG_CAPITAL_TRANSFER_FOLLOWUP_ENABLED is not true here"
+            click.echo(f"{off}: without the schedule, `qtg transfer follow-up` looks after it", err=True)
 
     run(work)
 

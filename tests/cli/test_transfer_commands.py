@@ -61,6 +61,7 @@ def asked(*more: str) -> tuple[str, str]:
     assert done.exit_code == 0, done.output
     ids = re.findall(r"[0-9a-f-]{36}", done.output)
     assert "MOVING; movement" in done.output
+    assert "`qtg transfer follow-up` looks after it" in done.output
     return ids[0], ids[1]
 
 
