@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 
 import psycopg
@@ -156,6 +158,47 @@ async def test_many_promoters_and_writers_at_once_make_one_chain_with_each_entry
     for name in range(5):
         mine = [event.subject_id for event in events if event.subject_id.startswith(f"{name}.")]
         assert mine == [f"{name}.{number}" for number in range(40)]
+
+
+PROMOTE = """
+import asyncio, sys
+from qtg_dagster.store.audit_chain import promote_entries, waiting_entries
+from qtg_dagster.store.database import Database
+
+async def main() -> None:
+    sender, mine = Database(sys.argv[1], pool_size=1), 0
+    print("ready", flush=True)
+    sys.stdin.readline()
+    while (await waiting_entries(sender, "sandbox")).entries:
+        mine += await promote_entries(sender, "sandbox", 7)
+    await sender.close()
+    print(mine)
+
+asyncio.run(main())
+"""
+
+
+def begin_promoting(url: str) -> subprocess.Popen[str]:
+    command, pipe = [sys.executable, "-c", PROMOTE, url], subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
+async def test_promoters_in_processes_of_their_own_make_one_chain(app: Database, database_url: str) -> None:
+    await wrote(app, *(str(number) for number in range(400)))
+    processes = [begin_promoting(as_role(database_url, SENDER)) for _ in range(3)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    ended = [process.communicate(timeout=100) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], ended
+    assert sum(int(said) for said, _ in ended) == 400
+    events = await chain(app)
+    assert broken(events) == []
+    assert [event.subject_id for event in events] == [str(number) for number in range(400)]
 
 
 async def test_while_another_promotes_nobody_waits(app: Database, sender: Database, database_url: str) -> None:
