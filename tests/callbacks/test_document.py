@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from qtg_dagster.callbacks.document import FILE, Callback, schema_text
 from qtg_dagster.domain.contract import ResultStatus
 from qtg_dagster.domain.journal import CallbackEvent
+from qtg_dagster.engine.expiry import expire_pending_requests
 from qtg_dagster.engine.requests import cancel_movement, reject_movement
 from tests.callbacks.post import Post
 from tests.engine.plans import manual, node, plan_of, watch
@@ -78,6 +79,13 @@ async def test_a_movement_that_is_called_off_says_so(post: Post, act: object, st
     request_id = await post.desk.create(TWO, callback_url=URL)
     await act(post.desk.engine, request_id, actor="grace", reason="no")  # type: ignore[operator]
     assert await told(post) == [(CHANGED, state)]
+
+
+async def test_a_movement_that_was_not_approved_in_time_says_so(post: Post) -> None:
+    await post.desk.create(TWO, callback_url=URL)
+    await post.desk.sql("UPDATE qtg.movement_requests SET expires_at = now() - interval '1 s'")
+    assert await expire_pending_requests(post.desk.engine) == 1
+    assert await told(post) == [(CHANGED, "EXPIRED")]
 
 
 async def test_a_movement_that_waits_for_a_person_says_so(post: Post) -> None:
