@@ -12,6 +12,7 @@ from qtg_dagster.secret import SecretSource
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.alerts import raise_alert, resolve_alert
 from qtg_dagster.store.database import Database
+from qtg_dagster.upkeep.alerts.detection import detect_alerts
 from qtg_dagster.upkeep.alerts.telling import tell_alerts
 from tests.engine.desk import Desk
 
@@ -205,3 +206,15 @@ async def test_the_sender_cannot_take_an_alert_away_nor_the_app_a_message(desk: 
         with pytest.raises(ProgrammingError, match="permission denied"):
             async with database.transaction() as tx:
                 await tx.execute(text(statement))
+
+
+async def test_what_was_raised_is_not_ended_by_a_look_that_does_not_find_it(
+    desk: Desk, sender: Database, settings: Settings
+) -> None:
+    """Also of a kind that is looked for: who raised it says when it is over."""
+    unwell = Condition(AlertKind.WORKER_UNWELL, "drift_verifier", Severity.WARNING, "it says so itself")
+    await raised(desk.engine.database, unwell, drift())
+    for _ in range(2):
+        await detect_alerts(sender, settings)
+    rows = await desk.rows("SELECT kind FROM qtg.alerts WHERE resolved_at IS NULL AND absent_since IS NULL ORDER BY id")
+    assert [row["kind"] for row in rows] == ["worker_unwell", "drift"]
