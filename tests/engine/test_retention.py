@@ -277,6 +277,32 @@ async def test_a_bound_nonce_that_its_node_did_not_use_holds_until_a_later_one_p
     assert await keeper.deletes(unused)
 
 
+async def test_a_nonce_that_the_original_used_after_all_holds_until_a_person_has_seen_it(keeper: Keeper) -> None:
+    request_id = await keeper.finished()
+    await bind(keeper, request_id, 7)
+    await keeper.desk.sql(
+        "UPDATE qtg.evm_nonce_reservation SET reservation_state = 'CLOSED', used_by = 'original', used_tx = '0x1', "
+        "evidence_step_id = (SELECT min(id) FROM qtg.movement_node_steps)"
+    )
+    assert not await keeper.deletes(request_id)
+    await keeper.desk.sql("UPDATE qtg.evm_nonce_reservation SET acknowledged_by = 'ada'")
+    assert await keeper.deletes(request_id)
+
+
+@pytest.mark.parametrize(("state", "holds"), [("ORDERED", True), ("SENT", True), ("MINED", False)])
+async def test_what_fills_a_nonce_of_it_holds_until_it_has_ended(keeper: Keeper, state: str, holds: bool) -> None:
+    request_id = await keeper.finished()
+    await bind(keeper, request_id, 7, state="RELEASED")
+    await keeper.desk.sql(
+        "INSERT INTO qtg.evm_nonce_fillers (network_class, chain, sender, nonce, request_node_id, fill_kind, "
+        "filler_state, raw_transaction, tx_hash, ordered_by, reason) "
+        "SELECT 'sandbox', chain, sender, nonce, request_node_id, 'dead', :state, '0x02', '0x1', 'ada', 'stuck' "
+        "FROM qtg.evm_nonce_reservation",
+        state=state,
+    )
+    assert await keeper.deletes(request_id) is not holds
+
+
 async def test_whoever_works_on_a_row_of_it_wins_and_it_is_left_for_later(keeper: Keeper, database_url: str) -> None:
     request_id, other = await keeper.finished(), await keeper.finished()
     nodes = await keeper.nodes(request_id)

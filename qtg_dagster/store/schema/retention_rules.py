@@ -127,6 +127,14 @@ HOLDS: dict[str, str] = {
         JOIN qtg.evm_nonce_reservation v ON v.request_node_id = n.id
         WHERE n.request_id = t.id AND v.reservation_state NOT IN ('RELEASED', 'CLOSED')
           AND NOT (v.reservation_state = 'BOUND' AND {_USED_UP}))""",
+    # A person is to see that the money moved after all, or a transfer to oneself is still on its way.
+    "who used a nonce of it is not settled": """EXISTS (SELECT FROM qtg.movement_request_nodes n
+        JOIN qtg.evm_nonce_reservation v ON v.request_node_id = n.id
+        WHERE n.request_id = t.id
+          AND (v.used_by = 'original' AND v.acknowledged_by IS NULL
+               OR EXISTS (SELECT FROM qtg.evm_nonce_fillers f
+                          WHERE f.chain = v.chain AND f.sender = v.sender AND f.nonce = v.nonce
+                            AND f.filler_state IN ('ORDERED', 'PREPARED', 'SENT'))))""",
     "an alert about it is open": """EXISTS (SELECT FROM qtg.alerts a
         WHERE a.network_class = t.network_class AND a.resolved_at IS NULL
           AND position(t.id::text IN a.dedupe_key || a.details::text) > 0)""",
