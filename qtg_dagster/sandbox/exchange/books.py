@@ -48,6 +48,11 @@ class Balance:
     frozen: Amount
 
 
+def true_ms() -> int:
+    """The true time, which no venue's clock has a say in."""
+    return time.time_ns() // 1_000_000
+
+
 class Books:
     """Posts moves and answers balances. Raises `sqlite3.IntegrityError` for a second move of a kind and reference."""
 
@@ -90,7 +95,7 @@ class Books:
         self._ledger.write(
             "INSERT INTO moves (at_ms, venue, coin, kind, amount, source, target, reference)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (time.time_ns() // 1_000_000, venue, coin, kind.value, amount.to_text(), source, target, reference),
+            (true_ms(), venue, coin, kind.value, amount.to_text(), source, target, reference),
         )
         self._units[venue, coin, source] -= amount.base_units
         self._units[venue, coin, target] += amount.base_units

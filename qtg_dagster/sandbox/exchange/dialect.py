@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from importlib import import_module
+from secrets import token_hex, token_urlsafe
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from uuid import uuid4
 
@@ -65,12 +66,23 @@ class Endpoint:
         return re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(self.path)))
 
 
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A customer's key at a venue, in the shape that the wire's keys have."""
+
+    api_key: str
+    api_secret: str
+    api_passphrase: str | None = None
+
+
 class Dialect(ABC):
     """One venue's way of speaking, over its state. Answers are JSON bodies; refusals and `Declined` are raised."""
 
     content_type: ClassVar[str] = "application/json"
     order_id_name: ClassVar[str | None] = None  # the parameter with the client's own id
     repeats: ClassVar[Repeats] = "accept"  # of a client's own id, when the configuration does not say
+    ethereum: ClassVar[str] = "ETH"  # what the venue calls that network
+    saves_addresses: ClassVar[bool] = False  # whether withdrawals go to names in the address book alone
 
     def __init__(self, venue: Venue) -> None:
         self.venue = venue
@@ -78,6 +90,11 @@ class Dialect(ABC):
 
     def check(self) -> None:  # noqa: B027 - most wires need no more than every venue has
         """Raise `ConfigurationError` when the venue lacks what this wire cannot do without."""
+
+    @classmethod
+    def new_credentials(cls) -> Credentials:
+        """A fresh key."""
+        return Credentials(token_hex(16), token_urlsafe(32))
 
     @abstractmethod
     def endpoints(self) -> Sequence[Endpoint]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from qtg_dagster.sandbox.exchange import histories
-from qtg_dagster.sandbox.exchange.books import Balance, Books
+from qtg_dagster.sandbox.exchange.books import Balance, Books, true_ms
 from qtg_dagster.sandbox.exchange.conditions import Conditions
 from qtg_dagster.sandbox.exchange.config import VenueConfig
 from qtg_dagster.sandbox.exchange.declined import Declined, Reason
@@ -52,7 +51,7 @@ class Venue:
 
     def now_ms(self) -> int:
         """The venue's clock, skew included."""
-        return time.time_ns() // 1_000_000 + self.conditions.clock_skew_ms
+        return true_ms() + self.conditions.clock_skew_ms
 
     def find(self, method: str, path: str) -> Found | None:
         """The endpoint of a request, and what stands in the path for the names in it."""
@@ -107,7 +106,7 @@ class Venue:
         lag = self.conditions.lag_ms(Role.BALANCES)
         if not lag:
             return self.books.balance(self.key, coin)
-        return self.books.balance_before(self.key, coin, time.time_ns() // 1_000_000 - lag)
+        return self.books.balance_before(self.key, coin, true_ms() - lag)
 
     def withdrawals(self, page: Page) -> list[Row]:
         """A page of the withdrawals as the venue tells of them now."""
