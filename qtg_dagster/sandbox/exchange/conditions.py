@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import Field, NonNegativeFloat
+from pydantic import Field, NonNegativeFloat, field_validator
 
 from qtg_dagster.domain.plans import Frozen
-from qtg_dagster.sandbox.exchange.dialect import Role
+from qtg_dagster.sandbox.exchange.dialect import HISTORIES, Role
 
-_HISTORIES = (Role.WITHDRAWALS, Role.DEPOSITS)
+_CAN_LAG = (*HISTORIES, Role.BALANCES)
 
 
 class Conditions(Frozen):
@@ -28,7 +28,15 @@ class Conditions(Frozen):
     account_status: str = "Normal"
     clock_skew_ms: int = Field(default=0, description="the venue's clock minus the true time")
 
+    @field_validator("lag_seconds")
+    @classmethod
+    def _can_lag(cls, value: dict[Role, float]) -> dict[Role, float]:
+        for role in value:
+            if role not in _CAN_LAG:
+                raise ValueError(f"{role} cannot lag; give {', '.join(_CAN_LAG)}")
+        return value
+
     def lag_ms(self, role: Role) -> int:
         """How old something has to be before endpoints of this role tell of it."""
-        common = self.lag_history_seconds if role in _HISTORIES else 0
+        common = self.lag_history_seconds if role in HISTORIES else 0
         return int(self.lag_seconds.get(role, common) * 1000)

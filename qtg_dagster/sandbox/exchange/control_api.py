@@ -16,12 +16,11 @@ from starlette.routing import Route
 from qtg_dagster.domain.errors import Conflict, InvalidInput, NotFound, QtgError
 from qtg_dagster.domain.plans import Frozen
 from qtg_dagster.sandbox.exchange.conditions import Conditions
-from qtg_dagster.sandbox.exchange.dialect import Role
+from qtg_dagster.sandbox.exchange.dialect import HISTORIES, Role
 from qtg_dagster.sandbox.exchange.exchange import Exchange
-from qtg_dagster.sandbox.exchange.faults import Fault
+from qtg_dagster.sandbox.exchange.faults import Fault, status_number
 from qtg_dagster.sandbox.exchange.strangers import arrive
 from qtg_dagster.sandbox.exchange.venue import Rollback, Venue
-from qtg_dagster.sandbox.exchange.visit import status_number
 from qtg_dagster.sandbox.exchange.withdrawals import WithdrawalStatus
 
 Handler = Callable[[Request], Awaitable[Any]]
@@ -155,14 +154,12 @@ class ControlApi:
     async def _show_status(self, request: Request) -> dict[str, Any]:
         venue, row, role = self._venue(request.path_params["venue"]), request.path_params["row"], _history(request)
         name = (await request.json()).get("status")
-        venue.rollbacks = [item for item in venue.rollbacks if item.row != row]
+        venue.rollbacks = [item for item in venue.rollbacks if (item.history, item.row) != (role, row)]
         if name is not None:
             try:
-                venue.rollbacks.append(Rollback(row, status_number(role, str(name))))
-            except KeyError:
-                raise InvalidInput(
-                    "status", f"{name!r} is no status of {role}", "See docs/sandbox-exchange.md."
-                ) from None
+                venue.rollbacks.append(Rollback(role, row, status_number(role, str(name))))
+            except ValueError as error:
+                raise InvalidInput("status", str(error), "Give one of these.") from None
         return {}
 
     async def _add_rows(self, request: Request) -> dict[str, Any]:
@@ -203,7 +200,7 @@ def _history(request: Request) -> Role:
         role = Role(request.path_params["history"])
     except ValueError:
         role = Role.OTHER
-    if role not in (Role.WITHDRAWALS, Role.DEPOSITS):
+    if role not in HISTORIES:
         raise InvalidInput("history", "not a history", "Give withdrawals or deposits.")
     return role
 

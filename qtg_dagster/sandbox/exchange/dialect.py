@@ -42,6 +42,9 @@ class Role(StrEnum):
     OTHER = "other"
 
 
+HISTORIES = (Role.WITHDRAWALS, Role.DEPOSITS)
+
+
 class Access(StrEnum):
     """Who may ask."""
 
@@ -52,7 +55,10 @@ class Access(StrEnum):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One endpoint; `path` may hold names, as in `/v2/accounts/{account}/transactions`."""
+    """One endpoint; `path` may hold names, as in `/v2/accounts/{account}/transactions`.
+
+    `also` names further roles: some wires tell of withdrawals and deposits in one place.
+    """
 
     method: str
     path: str
@@ -60,6 +66,11 @@ class Endpoint:
     role: Role = Role.OTHER
     access: Access = Access.READ
     status: int = 200
+    also: tuple[Role, ...] = ()
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        return (self.role, *self.also)
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:

@@ -63,11 +63,11 @@ class Exchange:
             headers=dict(request.headers),
         )
         found = venue.find(arrived.method, endpoint)
-        role = Role.OTHER if found is None else found[0].role
+        roles = (Role.OTHER,) if found is None else found[0].roles
         place = (key, arrived.method, endpoint)
         earlier = self._answered.get(place)
-        fault = self.faults.take(key, endpoint, role, answered_before=earlier is not None)
-        visit = Visit(venue, arrived, found, self.requests.note(venue, arrived, role, fault), fault)
+        fault = self.faults.take(key, endpoint, roles, answered_before=earlier is not None)
+        visit = Visit(venue, arrived, found, self.requests.note(venue, arrived, roles[0], fault), fault)
 
         def execute(do: Callable[[], Answer]) -> Answer:
             answer = self._answered[place] = do()

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from qtg_dagster.domain.plans import Frozen
 from qtg_dagster.sandbox.exchange.deposits import DepositStatus
-from qtg_dagster.sandbox.exchange.dialect import Role
+from qtg_dagster.sandbox.exchange.dialect import HISTORIES, Role
 from qtg_dagster.sandbox.exchange.withdrawals import WithdrawalStatus
 
 
@@ -72,11 +72,10 @@ class Fault(Frozen):
 
     @model_validator(mode="after")
     def _is_about_a_history(self) -> Self:
-        if self.kind in _OF_HISTORIES and self.endpoint not in (Role.WITHDRAWALS, Role.DEPOSITS):
+        if self.kind in _OF_HISTORIES and self.endpoint not in HISTORIES:
             raise ValueError(f"{self.kind}: give endpoint as withdrawals or deposits")
-        names = DepositStatus if self.endpoint == Role.DEPOSITS else WithdrawalStatus
-        if self.to_status is not None and self.to_status.upper() not in names.__members__:
-            raise ValueError(f"to_status: {self.to_status!r} is none of {', '.join(names.__members__).lower()}")
+        if self.to_status is not None:
+            status_number(Role(self.endpoint), self.to_status)
         return self
 
     @property
@@ -84,10 +83,19 @@ class Fault(Frozen):
         """Whether the request still takes effect."""
         return self.kind not in _DOES_NOT_EXECUTE if self.executes is None else self.executes
 
-    def concerns(self, venue: str, endpoint: str, role: Role, answered_before: bool) -> bool:
+    def concerns(self, venue: str, endpoint: str, roles: tuple[Role, ...], answered_before: bool) -> bool:
+        """Whether a request to an endpoint with these roles is one that the fault may hit."""
         if self.kind is FaultKind.EARLIER_REPLY and not answered_before:
             return False
-        return self.venue in ("*", venue) and self.endpoint in ("*", endpoint, role)
+        return self.venue in ("*", venue) and self.endpoint in ("*", endpoint, *roles)
+
+
+def status_number(history: Role, name: str) -> int:
+    """A status of a history by its name in the ledger; raises `ValueError`."""
+    names = DepositStatus if history is Role.DEPOSITS else WithdrawalStatus
+    if name.upper() not in names.__members__:
+        raise ValueError(f"status: {name!r} is none of {', '.join(names.__members__).lower()}")
+    return int(names[name.upper()])
 
 
 class FaultQueue:
@@ -104,11 +112,11 @@ class FaultQueue:
         return number
 
     def take(
-        self, venue: str, endpoint: str, role: Role = Role.OTHER, *, answered_before: bool = False
+        self, venue: str, endpoint: str, roles: tuple[Role, ...] = (), *, answered_before: bool = False
     ) -> Fault | None:
         """The fault that hits this request, if any; counts the request for every fault it passes."""
         for number, fault in list(self._waiting.items()):
-            if not fault.concerns(venue, endpoint, role, answered_before):
+            if not fault.concerns(venue, endpoint, roles, answered_before):
                 continue
             if fault.skip:
                 self._waiting[number] = fault.model_copy(update={"skip": fault.skip - 1})

@@ -124,8 +124,9 @@ async def serve_alone(
     from qtg_dagster.sandbox.exchange.server import serving
 
     async with serving(config, host=host, port=port) as running:
-        for number in (signal.SIGTERM, signal.SIGINT):  # the server stops by them; the rest is closed then
-            asyncio.get_running_loop().add_signal_handler(number, lambda: None)
+        stopped = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):  # the server has handlers too, but only once it has started
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         for key, venue in config.venues.items():
             path = folder / f"{key}.credentials.json"
             write_private(path, json.dumps(_for_clients(venue, f"{running.address}/{key}"), indent=2))
@@ -137,7 +138,9 @@ async def serve_alone(
             say(f"{key}: pays out from {desk.address}; fund it")
         if config.chain is None:
             say("no chain: withdrawals are held and never paid out")
-        await running.ended
+        ends = (asyncio.ensure_future(running.ended), asyncio.create_task(stopped.wait()))
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        ends[1].cancel()
 
 
 def _for_clients(venue: VenueConfig, base_url: str) -> dict[str, Any]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import secrets
 
 from qtg_dagster.domain.amounts import Amount
+from qtg_dagster.domain.errors import Conflict
 from qtg_dagster.sandbox.exchange.books import Bucket, MoveKind
+from qtg_dagster.sandbox.exchange.declined import Declined
 from qtg_dagster.sandbox.exchange.deposits import DepositStatus
 from qtg_dagster.sandbox.exchange.dialect import Role
 from qtg_dagster.sandbox.exchange.venue import Venue
@@ -39,7 +41,10 @@ def _withdrawal(venue: Venue, coin: str, at_ms: int) -> str:
     fee = venue.config.amount(coin, terms.withdraw_fee)
     net = _least(venue, coin, terms.withdraw_min)
     asked = WithdrawalAsked(coin, network, _address(), None, net + fee, fee, None)
-    key = venue.desk.accept(asked, now_ms=at_ms, key=venue.dialect.withdrawal_id())
+    try:
+        key = venue.desk.accept(asked, now_ms=at_ms, key=venue.dialect.withdrawal_id())
+    except Declined as declined:
+        raise Conflict(f"{venue.key} takes no more {coin} withdrawals of others: {declined.reason}") from None
     venue.desk.give_back(key, WithdrawalStatus.CANCELLED, "", now_ms=at_ms)
     return key
 

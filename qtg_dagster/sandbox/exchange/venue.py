@@ -25,8 +25,9 @@ AsIf = Callable[[Row, int | None], Row]
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """Rows shown in another status than the true one: one row or all, a named status or one step back."""
+    """Rows of a history shown in another status than the true one: one row or all, that status or one step back."""
 
+    history: Role
     row: str | None
     status: int | None
 
@@ -112,21 +113,21 @@ class Venue:
         """A page of the withdrawals as the venue tells of them now."""
         until = self.now_ms() - self.conditions.lag_ms(Role.WITHDRAWALS)
         rows = histories.withdrawals(self.ledger, self.key, page, until_ms=until)
-        return self._as_told(rows, histories.withdrawal_as_if)
+        return self._as_told(Role.WITHDRAWALS, rows, histories.withdrawal_as_if)
 
     def deposits(self, page: Page) -> list[Row]:
         """A page of the deposits as the venue tells of them now."""
         until = self.now_ms() - self.conditions.lag_ms(Role.DEPOSITS)
         rows = histories.deposits(self.ledger, self.key, page, until_ms=until)
-        return self._as_told(rows, histories.deposit_as_if)
+        return self._as_told(Role.DEPOSITS, rows, histories.deposit_as_if)
 
-    def _as_told(self, rows: list[Row], as_if: AsIf) -> list[Row]:
+    def _as_told(self, history: Role, rows: list[Row], as_if: AsIf) -> list[Row]:
         left = self.conditions.empty_history_times
         if left:
             self.conditions = self.conditions.model_copy(update={"empty_history_times": left - 1})
             return []
-        for rollback in self.rollbacks:
-            rows = [as_if(row, rollback.status) if rollback.row in (None, row["id"]) else row for row in rows]
+        for told in (item for item in self.rollbacks if item.history is history):
+            rows = [as_if(row, told.status) if told.row in (None, row["id"]) else row for row in rows]
         return rows
 
     def shown(self, rows: list[Row], show: Callable[[Row], dict[str, Any]]) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qtg_dagster.sandbox.exchange.arrivals import Asked
 from qtg_dagster.sandbox.exchange.dialect import Role
-from qtg_dagster.sandbox.exchange.faults import Fault, FaultKind
+from qtg_dagster.sandbox.exchange.faults import Fault, FaultKind, status_number
 from qtg_dagster.sandbox.exchange.strangers import arrive
 from qtg_dagster.sandbox.exchange.venue import Execution, Found, Rollback, Venue
 from qtg_dagster.sandbox.exchange.wire import Answer, Refusal, VenueRequest
@@ -28,7 +28,7 @@ class Visit:
         """Do what was asked, under the fault's influence on what is told."""
         fault = self._fault
         if fault is not None and fault.kind is FaultKind.PAGING_SHIFT:
-            arrive(self._venue, self._asked.role, fault.rows)
+            arrive(self._venue, Role(fault.endpoint), fault.rows)
         answer, self._asked.outcome = self._told(self._judged or self._judge())
         return answer
 
@@ -47,8 +47,9 @@ class Visit:
         fault = self._fault
         if fault is None or fault.kind is not FaultKind.STATUS_ROLLBACK:
             return self._executed(execution)
-        status = None if fault.to_status is None else status_number(self._asked.role, fault.to_status)
-        with self._venue.rolled_back(Rollback(fault.row, status)):
+        history = Role(fault.endpoint)
+        status = None if fault.to_status is None else status_number(history, fault.to_status)
+        with self._venue.rolled_back(Rollback(history, fault.row, status)):
             return self._executed(execution)
 
     def _executed(self, execution: Execution | Refusal) -> tuple[Answer, str]:
@@ -58,12 +59,3 @@ class Visit:
             return execution(), "executed"
         except Refusal as refusal:
             return self._venue.refused(refusal), f"refused {refusal.code}"
-
-
-def status_number(role: Role, name: str) -> int:
-    """A status by its name in the ledger: of deposits for their history, of withdrawals otherwise."""
-    from qtg_dagster.sandbox.exchange.deposits import DepositStatus
-    from qtg_dagster.sandbox.exchange.withdrawals import WithdrawalStatus
-
-    names = DepositStatus if role is Role.DEPOSITS else WithdrawalStatus
-    return int(names[name.upper()])

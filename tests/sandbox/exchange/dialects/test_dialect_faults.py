@@ -9,7 +9,10 @@ import ccxt.async_support as ccxt
 import pytest
 
 from qtg_dagster.sandbox.exchange.control import ControlRefused
-from qtg_dagster.sandbox.exchange.faults import FaultKind
+from qtg_dagster.sandbox.exchange.dialect import Role
+from qtg_dagster.sandbox.exchange.faults import Fault, FaultKind, FaultQueue
+from qtg_dagster.sandbox.exchange.venue import Rollback
+from qtg_dagster.sandbox.exchange.withdrawals import WithdrawalStatus
 from tests.sandbox.exchange.dialects.driver import Driver, Order
 
 K = FaultKind
@@ -128,6 +131,22 @@ async def test_an_earlier_look_is_shown_again_and_executes_nothing(driver: Drive
     await venue.control.order(K.EARLIER_REPLY, endpoint="withdrawals")
     assert await driver.withdrawals(client) == []
     assert [driver.read_withdrawal(row).key for row in await driver.withdrawals(client)] == [key]
+
+
+def test_a_place_that_tells_of_both_histories_is_hit_by_either_name() -> None:
+    queue, both = FaultQueue(), (Role.WITHDRAWALS, Role.DEPOSITS)
+    for history in both:
+        queue.add(Fault(kind=K.STATUS_ROLLBACK, endpoint=history))
+    assert queue.take("v", "/x", (Role.WITHDRAW,)) is None
+    assert [taken.endpoint for _ in both if (taken := queue.take("v", "/x", both)) is not None] == list(both)
+
+
+async def test_a_rollback_of_one_history_leaves_the_other(driver: Driver, venue: Any) -> None:
+    client, state = venue.connect(), venue.running.exchange.venues["venue_a"]
+    await venue.control.add_rows("venue_a", "deposits", 1)
+    with state.rolled_back(Rollback(Role.WITHDRAWALS, None, WithdrawalStatus.FAILURE)):
+        (row,) = await driver.deposits(client)
+    assert driver.read_deposit(row).status == driver.deposit_words["success"]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ async def read_all(driver: Driver, client: Any, limit: int) -> list[str]:
     rows, after = await driver.page(client, limit, None)
     keys += [driver.read_withdrawal(row).key for row in rows]
     while after is not None:
+        assert len(keys) < 100, "the pages never end"
         rows, after = await driver.page(client, limit, after)
         keys += [driver.read_withdrawal(row).key for row in rows]
     return keys
@@ -86,6 +87,10 @@ async def test_every_status_has_the_venues_word(driver: Driver, venue: Any) -> N
     assert driver.read_deposit(row).status == driver.deposit_words["success"]
     with pytest.raises(ControlRefused, match="422"):
         await venue.control.show_status("venue_a", "withdrawals", withdrawal, "success")
+    with pytest.raises(ControlRefused, match="422"):
+        await venue.control.show_status("venue_a", "balances", withdrawal, "completed")
+    with pytest.raises(ControlRefused, match="422"):
+        await venue.control.add_rows("venue_a", "deposits", 1, coin="DOGE")
 
 
 @pytest.mark.parametrize("to", [None, "failure", "processing"])
@@ -117,6 +122,8 @@ async def test_each_endpoint_lags_by_itself(driver: Driver, venue: Any) -> None:
     await venue.control.add_rows("venue_a", "deposits", 1)
     assert await driver.withdrawals(client) == []
     assert len(await driver.deposits(client)) == 1
+    with pytest.raises(ControlRefused, match="withdraw cannot lag"):
+        await venue.control.set_conditions("venue_a", lag_seconds={"withdraw": 3600})
     await venue.control.set_conditions("venue_a", lag_seconds={"deposits": 3600})
     assert len(await driver.withdrawals(client)) == 1
     assert await driver.deposits(client) == []

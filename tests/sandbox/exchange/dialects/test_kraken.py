@@ -85,19 +85,24 @@ async def test_what_a_withdrawal_would_cost_is_told_and_holds_nothing(kraken: An
     assert await kraken.executed() == []
 
 
-async def test_without_a_cursor_a_history_is_a_short_list(kraken: Any) -> None:
-    client = kraken.connect()
-    for history, ask in (
-        ("withdrawals", client.privatePostWithdrawStatus),
-        ("deposits", client.privatePostDepositStatus),
-    ):
-        keys = await kraken.control.add_rows("venue_a", history, 30)
-        plain = (await ask({"cursor": "false"}))["result"]
-        assert [row["refid"] for row in plain] == keys[:25]
-        paged = (await ask({"cursor": "true"}))["result"]
-        assert ([row["refid"] for row in paged[history]], paged["next_cursor"]) == (keys, None)
-        with pytest.raises(ccxt.BaseError, match="cursor"):
-            await ask({"cursor": "nonsense"})
+@pytest.mark.parametrize(
+    ("history", "method", "name"),
+    [
+        ("withdrawals", "privatePostWithdrawStatus", "withdrawals"),
+        ("deposits", "privatePostDepositStatus", "deposit"),
+    ],
+)
+async def test_without_a_cursor_a_history_is_a_short_list(kraken: Any, history: str, method: str, name: str) -> None:
+    ask = getattr(kraken.connect(), method)
+    keys = await kraken.control.add_rows("venue_a", history, 30)
+    for asked in ({}, {"cursor": "false"}):
+        assert [row["refid"] for row in (await ask(asked))["result"]] == keys[:25]
+    paged = (await ask({"cursor": "true"}))["result"]
+    assert [row["refid"] for row in paged[name]] == keys[:25]
+    rest = (await ask({"cursor": paged["next_cursor"], "limit": "40"}))["result"]
+    assert ([row["refid"] for row in rest[name]], rest["next_cursor"]) == (keys[25:], None)
+    with pytest.raises(ccxt.BaseError, match="cursor"):
+        await ask({"cursor": "nonsense"})
 
 
 async def test_rows_are_asked_for_by_either_name_of_an_asset_and_by_method(kraken: Any) -> None:

@@ -112,10 +112,12 @@ class Accounts:
         conditions = self._venue.conditions
         rights = ["query-funds"] * conditions.key_reads + ["withdraw-funds"] * conditions.key_withdraws
         return {
-            "api_key_name": "test",
-            "nonce_window": "0",
+            "apiKeyName": "test",
+            "apiKey": self._venue.config.api_key,
+            "nonceWindow": 0,
             "permissions": rights,
-            "ip_allowlist": ["203.0.113.7"] if conditions.ip_restricted else [],
+            "ipAllowlist": ["203.0.113.7"] if conditions.ip_restricted else [],
+            "validUntil": "0",
         }
 
     def _asked_coin(self, parameters: KrakenParameters) -> str | None:

@@ -17,8 +17,8 @@ from qtg_dagster.sandbox.exchange.venue import Venue
 from qtg_dagster.sandbox.exchange.wire import fixed
 from qtg_dagster.sandbox.exchange.withdrawals import WithdrawalStatus
 
-_PLAIN_ROWS = 25
-_PAGE_ROWS = 500
+_USUAL_ROWS = 25
+_MOST_ROWS = 500
 _WITHDRAWAL_STATES: Mapping[WithdrawalStatus, tuple[str, str | None]] = {
     WithdrawalStatus.EMAIL_SENT: ("Initial", "onhold"),
     WithdrawalStatus.AWAITING_APPROVAL: ("Initial", None),
@@ -57,7 +57,7 @@ class Histories:
         page = self._page(parameters)
         rows = self._venue.deposits(page)
         shown = self._venue.shown(rows, _deposit)
-        return _paged("deposits", shown, rows, page.limit) if _wants_pages(parameters) else shown
+        return _paged("deposit", shown, rows, page.limit) if _wants_pages(parameters) else shown
 
     def _page(self, parameters: KrakenParameters) -> Page:
         asset, method = parameters.text("asset"), parameters.text("method")
@@ -65,12 +65,10 @@ class Histories:
         network = None
         if method is not None:
             coin, network, _ = next(self._names.ways(coin, method), (coin or "", method, None))
-        limit = _PLAIN_ROWS
-        if _wants_pages(parameters):
-            asked = parameters.whole("limit")
-            limit = _PAGE_ROWS if asked is None else asked
-            if not 1 <= limit <= _PAGE_ROWS:
-                raise parameters.malformed("limit")
+        asked = parameters.whole("limit") if _wants_pages(parameters) else None
+        limit = _USUAL_ROWS if asked is None else asked
+        if not 1 <= limit <= _MOST_ROWS:
+            raise parameters.malformed("limit")
         return Page(
             limit=limit,
             start_ms=_milliseconds(parameters, "start"),
