@@ -1,1 +1,1 @@
-"""The stand-in exchange: Binance's wire, its own ledger, real payouts on the sandbox chain, faults on order."""
+"""The stand-in exchange: the wires of several venues, one ledger, real payouts on a chain, faults on order."""

@@ -70,7 +70,9 @@ class Exchange:
         visit = Visit(venue, arrived, found, self.requests.note(venue, arrived, roles[0], fault), fault)
 
         def execute(do: Callable[[], Answer]) -> Answer:
-            answer = self._answered[place] = do()
+            answer = do()
+            if found is not None:  # what clients make up as paths is not kept
+                self._answered[place] = answer
             self._news.set()
             return answer
 
