@@ -33,9 +33,15 @@ def drivers() -> list[Driver]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test that takes a `driver` over all dialects."""
-    if "driver" in metafunc.fixturenames:
-        metafunc.parametrize("driver", drivers(), ids=lambda driver: driver.wire)
+    """Run each test that takes a `driver` over all dialects, with a `spoil` or `case` over those each one has."""
+    if "driver" not in metafunc.fixturenames:
+        return
+    for name, of in (("spoil", "spoilt"), ("case", "refusals")):
+        if name in metafunc.fixturenames:
+            pairs = [(driver, item) for driver in drivers() for item in getattr(driver, of)]
+            metafunc.parametrize(("driver", name), pairs, ids=[f"{driver.wire}-{item}" for driver, item in pairs])
+            return
+    metafunc.parametrize("driver", drivers(), ids=lambda driver: driver.wire)
 
 
 @dataclass
