@@ -19,6 +19,8 @@ from qtg_dagster.domain.routes import Endpoint, EndpointKind, RouteEntry, find_r
 from qtg_dagster.secret import SecretSource
 
 Key = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
+Wire = Literal["binance", "okx", "bybit", "kraken", "coinbase", "bitget", "kucoin", "gate", "upbit", "bithumb"]
+_WITH_PASSPHRASE = frozenset({"okx", "bitget", "kucoin"})
 _THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
 SignerKey = Annotated[str, StringConstraints(pattern=r"^signer(\.[a-z][a-z0-9_]*){2,}$")]
 ExecutorKey = Annotated[str, StringConstraints(pattern=r"^exec(\.[a-z][a-z0-9_]*){2,}$")]
@@ -56,11 +58,14 @@ class ChainEntry(Frozen):
 class VenueEntry(Frozen):
     """An exchange account: its wire, its keys' whereabouts, and its names for our assets and chains."""
 
-    wire: Literal["binance"]
+    wire: Wire
     account: str = "main"
     base_url: str | None = Field(default=None, description="null = the venue's production hosts")
     api_key: SecretSource
     api_secret: SecretSource
+    api_passphrase: SecretSource | None = Field(
+        default=None, description="the third part of a key where a venue's keys have one: okx, bitget, kucoin"
+    )
     assets: dict[Key, str] = Field(description="asset key -> the venue's coin name")
     networks: dict[str, str] = Field(description="chain (CAIP-2) -> the venue's network name")
     deposit_addresses: dict[str, str] = Field(
@@ -71,6 +76,13 @@ class VenueEntry(Frozen):
         default=False,
         description="may a withdrawal that many look-ups never found be called not executed; test it live first",
     )
+
+    @model_validator(mode="after")
+    def _whole_key(self) -> Self:
+        needed = self.wire in _WITH_PASSPHRASE
+        if needed != (self.api_passphrase is not None):
+            raise ValueError(f"api_passphrase: keys of {self.wire} {'have' if needed else 'do not have'} one")
+        return self
 
 
 class AccountEntry(Frozen):

@@ -13,6 +13,7 @@ from qtg_dagster.lanes.cex.balances import VenueBalances
 from qtg_dagster.lanes.cex.deposit_observe import DepositObserve
 from qtg_dagster.lanes.cex.negative_proof import ArrivalWitness
 from qtg_dagster.lanes.cex.withdrawal_action import WithdrawalAction
+from qtg_dagster.lanes.cex.withdrawal_alone import WithdrawalActionAlone
 from qtg_dagster.lanes.cex.withdrawal_observe import WithdrawalObserve
 
 
@@ -48,8 +49,15 @@ def register(
             raise ConfigurationError(
                 f"venues.{account.key}.absence_is_proof needs someone who reads arrivals on chains; set it to false"
             )
+        if account.entry.absence_is_proof and not account.venue.absence_can_prove:
+            raise ConfigurationError(
+                f"venues.{account.key}.absence_is_proof: {account.entry.wire} cannot be asked for our id, or "
+                "takes requests without an end; set it to false"
+            )
     time = clock or SystemClock()
-    executors.register("exec.cex.withdrawal_action", WithdrawalAction(accounts, time, arrivals))
+    alone = any(not account.venue.identity.is_shown for account in accounts)
+    action = WithdrawalActionAlone if alone else WithdrawalAction
+    executors.register("exec.cex.withdrawal_action", action(accounts, time, arrivals))
     executors.register("exec.cex.withdrawal_observe", WithdrawalObserve(accounts, time))
     executors.register("exec.cex.deposit_observe", DepositObserve(accounts, time))
     return CexLane(accounts, tuple(VenueBalances(account, time) for account in accounts))

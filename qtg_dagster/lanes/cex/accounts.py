@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.inventory import Inventory, VenueEntry
 from qtg_dagster.lanes.cex.reply import LookupFailed, RawReply
 from qtg_dagster.lanes.cex.transport import Credentials, Transport
-from qtg_dagster.lanes.cex.venue import Call, Venue, load_venue
+from qtg_dagster.lanes.cex.venue import Call, NetworkRules, Venue, load_venue
 
 _THROTTLED = frozenset({418, 429})
 _DEFAULT_PAUSE_SECONDS = 30.0
@@ -32,15 +33,18 @@ class VenueAccount:
     @cached_property
     def transport(self) -> Transport:
         """The account's own client; raises `ConfigurationError` when a secret is missing."""
+        passphrase = self.entry.api_passphrase
         credentials = Credentials(
             self.entry.api_key.read(f"venues.{self.key}.api_key"),
             self.entry.api_secret.read(f"venues.{self.key}.api_secret"),
+            None if passphrase is None else passphrase.read(f"venues.{self.key}.api_passphrase"),
         )
         return Transport(
             self.venue.ccxt_id,
             credentials,
             base_url=self.entry.base_url,
             timeout_seconds=self._timeout_seconds,
+            one_at_a_time=self.venue.one_request_at_a_time,
         )
 
     async def ready_to_submit(self) -> None:
@@ -68,6 +72,20 @@ class VenueAccount:
             self._paused_until = time.monotonic() + (reply.retry_after_seconds or _DEFAULT_PAUSE_SECONDS)
         return reply.payload()
 
+    async def networks(self, coin: str) -> tuple[NetworkRules, ...]:
+        """What the venue asks of withdrawals of the coin, by network; raises `LookupFailed`."""
+        bodies = await asyncio.gather(*(self.read(call) for call in self.venue.networks(coin)))
+        return self.venue.read_networks(bodies, coin)
+
+    async def maintenance(self) -> str | None:
+        """What the venue says of itself that keeps it from working; None also where it cannot be asked."""
+        call = self.venue.system_status()
+        return None if call is None else self.venue.read_system_problem(await self.read(call))
+
+    async def permission_problem(self) -> str | None:
+        """Why the key may not withdraw; None when it may."""
+        return self.venue.read_permission_problem(await self.read(self.venue.permissions()))
+
     async def close(self) -> None:
         """Give connections back, if any request was ever made."""
         if "transport" in self.__dict__:
@@ -78,7 +96,7 @@ class VenueAccount:
         if asset_key not in self.entry.assets:
             known = ", ".join(sorted(self.entry.assets)) or "none"
             raise InvalidInput("config.asset", f"{self.key} has no asset {asset_key!r}", f"Use one of {known}.")
-        return self.entry.assets[asset_key]
+        return self.venue.coin_code(self.entry.assets[asset_key])
 
     def network(self, chain: str) -> str:
         """The venue's code of a chain; raises `InvalidInput` for one that the inventory does not give it."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, ResultStatus
 from qtg_dagster.domain.redaction import redact
 from qtg_dagster.lanes.cex.histories import (
     MARGIN,
+    withdrawals_between,
     withdrawals_by_client_id,
     withdrawals_by_ids,
     withdrawals_by_transaction,
@@ -15,8 +16,11 @@ from qtg_dagster.lanes.cex.histories import (
 from qtg_dagster.lanes.cex.matching import differing_terms, transaction_hash
 from qtg_dagster.lanes.cex.negative_proof import AFTER_EXPIRY
 from qtg_dagster.lanes.cex.orders import Withdrawal
-from qtg_dagster.lanes.cex.venue import RowState, WithdrawalRow
+from qtg_dagster.lanes.cex.venue import RowState, Window, WithdrawalRow
 from qtg_dagster.lanes.cex.withdrawal_recovery import Attempt, judge_rows, withdrawal_refs
+
+#: How long a person's word waits beside a request of ours of which nobody knows until when it can be taken.
+WHERE_NO_END_IS_KNOWN = timedelta(hours=1)
 
 
 async def judge_adoption(
@@ -48,7 +52,8 @@ async def judge_adoption(
 
 async def look_up_adopted(withdrawal: Withdrawal, context: ExecutionContext, now: datetime) -> ExecutionResult | None:
     """What the record says of the withdrawal that the node adopted; None when it is not shown."""
-    rows = await withdrawals_by_ids(withdrawal.account, [str(context.node_refs["exchange_withdrawal_id"])], now)
+    adopted, coin = str(context.node_refs["exchange_withdrawal_id"]), withdrawal.order.coin
+    rows = await withdrawals_by_ids(withdrawal.account, [adopted], coin, now)
     return judge_rows(withdrawal, rows, differing_terms, context.node_refs)
 
 
@@ -59,7 +64,7 @@ async def _find(withdrawal: Withdrawal, reference: str, now: datetime) -> tuple[
         rows = await withdrawals_by_transaction(account, withdrawal.order.coin, chain, tx_hash, now)
         if rows:
             return rows
-    return await withdrawals_by_ids(account, [reference], now)
+    return await withdrawals_by_ids(account, [reference], withdrawal.order.coin, now)
 
 
 async def _beside_own(
@@ -67,18 +72,34 @@ async def _beside_own(
 ) -> str | None:
     """Why the node's own request could still take effect beside this withdrawal; None when it cannot."""
     attempt = Attempt.of(context, withdrawal.order.coin)
-    client_id = withdrawal.order.client_id
+    client_id, venue = withdrawal.order.client_id, withdrawal.account.venue
     if attempt is None or row.client_id == client_id:
         return None
     if row.client_id is not None:
         return f"it was asked for under {row.client_id}, so the node's own request {client_id} may have been taken too"
-    last_moment = attempt.expires_at + withdrawal.account.venue.request_lifetime + AFTER_EXPIRY
+    last_moment = attempt.last_moment(venue) or attempt.expires_at + WHERE_NO_END_IS_KNOWN
+    last_moment += AFTER_EXPIRY
     if now <= last_moment:
         return f"the node's own request {client_id} can still be taken until {last_moment.isoformat()}"
     if row.applied_at is None or not attempt.prepared_at - MARGIN <= row.applied_at <= last_moment + MARGIN:
         return f"it was not asked for when the node's own request {client_id} was sent"
-    if await withdrawals_by_client_id(withdrawal.account, client_id, attempt.prepared_at, now):
+    if not venue.identity.is_shown:
+        return await _beside_rows_that_fit(withdrawal, attempt, row, now)
+    if await withdrawals_by_client_id(withdrawal.account, client_id, withdrawal.order.coin, attempt.prepared_at, now):
         return f"the node's own request {client_id} is on record as another withdrawal; resume the movement"
+    return None
+
+
+async def _beside_rows_that_fit(
+    withdrawal: Withdrawal, attempt: Attempt, row: WithdrawalRow, now: datetime
+) -> str | None:
+    account, coin = withdrawal.account, withdrawal.order.coin
+    rows = await withdrawals_between(account, coin, Window(attempt.prepared_at - MARGIN, now + MARGIN))
+    trace = attempt.trace(withdrawal)
+    others = [one.withdrawal_id for one in rows if trace.could_be(one, account.venue)]
+    others = [one for one in others if one != row.withdrawal_id]
+    if others:
+        return f"the node's own request may have become {', '.join(others)}, which looks the same"
     return None
 
 

@@ -31,7 +31,8 @@ class VenueBalances:
         ended = self._clock.now()
         by_coin = {balance.coin: balance for balance in account.venue.read_balances(body)}
         readings = []
-        for asset, coin in sorted(account.entry.assets.items()):
+        for asset in sorted(account.entry.assets):
+            coin = account.coin(asset)
             held = by_coin.get(coin, CoinBalance(coin, Decimal(0), Decimal(0), Decimal(0)))
             readings.append(
                 BalanceReading(

@@ -73,6 +73,10 @@ def judge_deposits(config: DepositConfig, account: VenueAccount, rows: tuple[Dep
     lost = [row for row in ours if row.state in (RowState.FAILED, RowState.CANCELLED)]
     if lost:
         return _not_credited(account, ours, lost, evidence)
+    held = [row for row in ours if row.state is RowState.HELD]
+    if held:
+        message = f"{account.key} holds it back (status {held[0].raw_status}): speak with the venue"
+        return observing(evidence, code="HELD_AT_VENUE", message=message)
     if any(row.state is RowState.LOCKED for row in ours):
         return observing({**evidence, "credited": "locked, not usable yet"})
     if any(row.state is not RowState.DONE for row in ours):

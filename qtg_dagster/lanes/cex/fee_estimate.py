@@ -7,6 +7,7 @@ from qtg_dagster.domain.contract import ExecutionContext
 from qtg_dagster.domain.review import FeeEstimate
 from qtg_dagster.lanes.cex.accounts import VenueAccounts
 from qtg_dagster.lanes.cex.orders import withdrawal_of
+from qtg_dagster.lanes.cex.venue import FeeRule
 from qtg_dagster.lanes.cex.withdrawal_preflight import network_rules
 
 
@@ -17,9 +18,8 @@ async def estimate_withdrawal_fee(accounts: VenueAccounts, context: ExecutionCon
     """
     withdrawal = withdrawal_of(context, accounts)
     account, order = withdrawal.account, withdrawal.order
-    listed = account.venue.read_networks(await account.read(account.venue.networks()), order.coin)
-    rules = network_rules(withdrawal, listed)
-    included = account.venue.amount_includes_fee
+    rules = network_rules(withdrawal, await account.networks(order.coin))
+    included = account.venue.fee_rule is FeeRule.FROM_AMOUNT
     side = "out of" if included else "beside"
     return FeeEstimate(
         asset=withdrawal.config.asset,

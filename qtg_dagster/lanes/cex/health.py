@@ -31,12 +31,7 @@ async def venue_health(account: VenueAccount, seconds: float) -> HealthReport:
     try:
         await account.open()
         async with asyncio.timeout(seconds):
-            status = await account.read(account.venue.system_status())
-            permission = await account.read(account.venue.permissions())
-        problems = (
-            account.venue.read_system_problem(status),
-            account.venue.read_permission_problem(permission),
-        )
+            problems = (await account.maintenance(), await account.permission_problem())
     except TimeoutError:
         return HealthReport(health_state=HealthState.DOWN, detail=f"no answer within {seconds:g} s")
     except QtgError as problem:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime, timedelta
 
 from qtg_dagster.lanes.cex.accounts import VenueAccount
 from qtg_dagster.lanes.cex.matching import transaction_hash
 from qtg_dagster.lanes.cex.reply import LookupFailed
-from qtg_dagster.lanes.cex.venue import DepositRow, Window, WithdrawalRow
+from qtg_dagster.lanes.cex.venue import DepositRow, Identity, Window, WithdrawalRow
 
 #: Clocks differ and rows are stamped a little off: windows are this much wider.
 MARGIN = timedelta(minutes=10)
@@ -16,24 +16,40 @@ _MAX_PAGES = 50
 
 
 async def withdrawals_by_client_id(
-    account: VenueAccount, client_id: str, submitted_at: datetime, now: datetime
+    account: VenueAccount, client_id: str, coin: str, submitted_at: datetime, now: datetime
 ) -> tuple[WithdrawalRow, ...]:
-    """Rows with exactly this client id, from the window in which the request can have been taken."""
-    start = submitted_at - MARGIN
-    window = Window(start, min(start + account.venue.client_id_window, now + MARGIN))
-    rows = account.venue.read_withdrawals(await account.read(account.venue.withdrawal_by_client_id(client_id, window)))
-    return _unique(row for row in rows if row.client_id == client_id)
+    """Rows with exactly this client id, from the window in which the request can have been taken.
+
+    Asked only of venues whose rows show our id.
+    """
+    venue, start = account.venue, submitted_at - MARGIN
+    if venue.identity is not Identity.SEARCHABLE:
+        rows = await withdrawals_between(account, coin, Window(start, now + MARGIN))
+        return tuple(row for row in rows if row.client_id == client_id)
+    window = Window(start, min(start + venue.client_id_window, now + MARGIN))
+    found = venue.read_withdrawals(await account.read(venue.withdrawal_by_client_id(client_id, window)))
+    return _unique(row for row in found if row.client_id == client_id)
 
 
 async def withdrawals_by_ids(
-    account: VenueAccount, withdrawal_ids: Sequence[str], now: datetime
+    account: VenueAccount, withdrawal_ids: Sequence[str], coin: str, now: datetime
 ) -> tuple[WithdrawalRow, ...]:
-    """Rows with exactly these ids, from the longest window the venue allows."""
+    """Rows with exactly these ids, from the longest window the venue allows.
+
+    Where a venue cannot be asked for ids, its record of the coin is read from the newest page on until all are found.
+    """
+    venue, wanted = account.venue, set(withdrawal_ids)
     end = now + MARGIN
-    window = Window(end - account.venue.history_window, end)
-    body = await account.read(account.venue.withdrawals_by_ids(withdrawal_ids, window))
-    rows = account.venue.read_withdrawals(body)
-    return _unique(row for row in rows if row.withdrawal_id in withdrawal_ids)
+    window = Window(end - venue.history_window, end)
+    if venue.ids_per_lookup:
+        found = venue.read_withdrawals(await account.read(venue.withdrawals_by_ids(withdrawal_ids, coin, window)))
+        return _unique(row for row in found if row.withdrawal_id in wanted)
+    rows: list[WithdrawalRow] = []
+    async for page in _pages(account, coin, window):
+        rows += [row for row in page if row.withdrawal_id in wanted]
+        if {row.withdrawal_id for row in rows} == wanted:
+            break
+    return _unique(rows)
 
 
 async def withdrawals_by_transaction(
@@ -41,15 +57,17 @@ async def withdrawals_by_transaction(
 ) -> tuple[WithdrawalRow, ...]:
     """Rows that were paid out by this transaction, from the longest window the venue allows, all pages."""
     end = now + MARGIN
-    window = Window(end - account.venue.history_window, end)
-    found: list[WithdrawalRow] = []
-    for page_number in range(_MAX_PAGES):
-        call = account.venue.withdrawals(coin, window, page_number * account.venue.page_size)
-        page = account.venue.read_withdrawals(await account.read(call))
-        found += [row for row in page if transaction_hash(chain, row.tx_id) == tx_hash]
-        if len(page) < account.venue.page_size:
-            return _unique(found)
-    raise LookupFailed("TOO_MANY_ROWS", f"more than {_MAX_PAGES} pages of {coin} withdrawals")
+    rows = await withdrawals_between(account, coin, Window(end - account.venue.history_window, end))
+    return tuple(row for row in rows if transaction_hash(chain, row.tx_id) == tx_hash)
+
+
+async def withdrawals_between(account: VenueAccount, coin: str, window: Window) -> tuple[WithdrawalRow, ...]:
+    """Every withdrawal of a coin in a stretch of time, all pages, each row once."""
+    rows: list[WithdrawalRow] = []
+    for part in window.split(account.venue.history_window):
+        async for page in _pages(account, coin, part):
+            rows += page
+    return _unique(row for row in rows if row.coin == coin)
 
 
 async def deposits_since(account: VenueAccount, coin: str, start: datetime, now: datetime) -> tuple[DepositRow, ...]:
@@ -61,13 +79,27 @@ async def deposits_since(account: VenueAccount, coin: str, start: datetime, now:
     return tuple(rows.values())
 
 
+async def _pages(account: VenueAccount, coin: str, window: Window) -> AsyncIterator[tuple[WithdrawalRow, ...]]:
+    venue, cursor = account.venue, None
+    for _ in range(_MAX_PAGES):
+        body = await account.read(venue.withdrawals(coin, window, cursor))
+        page = venue.read_withdrawals(body)
+        yield page
+        cursor = venue.withdrawal_pages.following(body, [row.raw for row in page], cursor)
+        if cursor is None:
+            return
+    raise LookupFailed("TOO_MANY_ROWS", f"more than {_MAX_PAGES} pages of {coin} withdrawals")
+
+
 async def _deposits_within(account: VenueAccount, coin: str, window: Window) -> list[DepositRow]:
+    venue, cursor = account.venue, None
     found: list[DepositRow] = []
-    for page_number in range(_MAX_PAGES):
-        call = account.venue.deposits(coin, window, page_number * account.venue.page_size)
-        page = account.venue.read_deposits(await account.read(call))
+    for _ in range(_MAX_PAGES):
+        body = await account.read(venue.deposits(coin, window, cursor))
+        page = venue.read_deposits(body)
         found += page
-        if len(page) < account.venue.page_size:
+        cursor = venue.deposit_pages.following(body, [row.raw for row in page], cursor)
+        if cursor is None:
             return found
     raise LookupFailed("TOO_MANY_ROWS", f"more than {_MAX_PAGES} pages of {coin} deposits")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from qtg_dagster.domain.chains import ChainId
-from qtg_dagster.lanes.cex.venue import Order, Venue, WithdrawalRow
+from qtg_dagster.lanes.cex.venue import FeeRule, Order, Venue, WithdrawalRow
 
 _HEX_64 = re.compile(r"(?:0x)?([0-9a-fA-F]{64})")
 _BASE58_SIGNATURE = re.compile(r"[1-9A-HJ-NP-Za-km-z]{80,90}")
@@ -50,6 +50,7 @@ def differing_terms(order: Order, row: WithdrawalRow, venue: Venue) -> tuple[str
         ("network", row.network is None or venue.network_code(row.network) == order.network),
         ("address", row.address is None or same_address(row.address, order.address)),
         ("memo", row.memo is None or row.memo == order.memo),
+        ("saved_as", None in (row.saved_as, order.saved_as) or row.saved_as == order.saved_as),
         ("amount", amount_agrees(Decimal(order.amount), row, venue)),
     )
     return tuple(name for name, agrees in checks if not agrees)
@@ -57,4 +58,5 @@ def differing_terms(order: Order, row: WithdrawalRow, venue: Venue) -> tuple[str
 
 def amount_agrees(asked: Decimal, row: WithdrawalRow, venue: Venue) -> bool:
     """Whether a row's amount is the amount asked for, its fee counted as the venue counts it."""
-    return row.amount == asked or (venue.amount_includes_fee and row.amount + row.fee == asked)
+    other = row.amount + row.fee if venue.fee_rule is FeeRule.FROM_AMOUNT else row.amount - row.fee
+    return asked in (row.amount, other)

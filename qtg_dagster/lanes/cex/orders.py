@@ -77,5 +77,6 @@ def withdrawal_of(context: ExecutionContext, accounts: VenueAccounts) -> Withdra
         memo=None if waived else config.memo,
         amount=amount.to_text(),
         client_id=account.venue.client_id(context.idempotency_key),
+        max_fee=config.max_fee if account.venue.takes_fee_ceiling else None,
     )
     return Withdrawal(account, config, amount, order, waived)

@@ -7,6 +7,7 @@ import logging
 import re
 import ssl
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -30,16 +31,23 @@ _quiet.setLevel(logging.WARNING)
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A venue account's API key and secret."""
+    """A venue account's key, in as many parts as the venue's keys have."""
 
     api_key: Secret
     api_secret: Secret
+    passphrase: Secret | None = None
+
+    @property
+    def secrets(self) -> tuple[Secret, ...]:
+        """All that must not be seen anywhere."""
+        return (self.api_secret, self.api_key, *([self.passphrase] if self.passphrase else []))
 
 
 class Transport:
     """Signed requests to one venue account.
 
-    Every call sends at most one HTTP request, on a connection of its own, and follows no redirect. Raises
+    Every call sends at most one HTTP request, on a connection of its own, and follows no redirect. With `one_at_a_time`
+    a call begins when the one before has its answer: where nonces must rise, none may overtake another. Raises
     `ConfigurationError` for a client that would repeat requests, and for plain HTTP to another machine.
     """
 
@@ -51,6 +59,7 @@ class Transport:
         base_url: str | None = None,
         timeout_seconds: float = 10.0,
         options: Mapping[str, Any] | None = None,
+        one_at_a_time: bool = False,
     ) -> None:
         refuse_retries(options or {}, where=f"{ccxt_id} options")
         self._ccxt_id = ccxt_id
@@ -62,6 +71,8 @@ class Transport:
         self._session: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Lock | None = None
+        self._one_at_a_time = one_at_a_time
+        self._turns: asyncio.Semaphore | None = None
 
     async def call(self, call: Call) -> RawReply:
         """Send one request. Whatever the transport does is in the reply; only cancellation is raised."""
@@ -73,7 +84,8 @@ class Transport:
         token = current_sending.set(sending)
         error: str | None = None
         try:
-            await getattr(client, call.method)(_params(call))
+            async with self._turns or nullcontext():
+                await getattr(client, call.method)(_params(call))
         except Exception as problem:  # noqa: BLE001 - ccxt's class says nothing reliable: the traces decide
             error = self._redacted(f"{type(problem).__name__}: {problem}")
         finally:
@@ -117,6 +129,7 @@ class Transport:
                 self._client.session = None
             self._client = self._session = None
             self._loop, self._opening = loop, asyncio.Lock()
+            self._turns = asyncio.Semaphore(1) if self._one_at_a_time else None
         assert self._opening is not None  # noqa: S101 - set just above
         async with self._opening:
             if self._client is None:
@@ -137,6 +150,7 @@ class Transport:
             {
                 "apiKey": self._credentials.api_key.expose(),
                 "secret": self._credentials.api_secret.expose(),
+                **self._passphrase(),
                 "session": self._session,
                 "timeout": int(self._timeout_seconds * 1000),
                 "enableRateLimit": not self._is_local(),
@@ -148,12 +162,16 @@ class Transport:
             _redirect(client, self._base_url)
         return client
 
+    def _passphrase(self) -> dict[str, str]:
+        passphrase = self._credentials.passphrase
+        return {} if passphrase is None else {"password": passphrase.expose()}
+
     def _is_local(self) -> bool:
         return self._base_url is not None and urlsplit(self._base_url).hostname in _LOOPBACK
 
     def _without_keys(self, text: str | None) -> str:
         found = text or ""
-        for secret in (self._credentials.api_secret, self._credentials.api_key):
+        for secret in self._credentials.secrets:
             found = found.replace(secret.expose(), REDACTED)
         return found
 

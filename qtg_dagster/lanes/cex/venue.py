@@ -1,17 +1,21 @@
 """What a venue's adapter offers. Adding a venue is one module under `venues/` with a `VENUE` of this shape."""
 
+# ruff: noqa: ARG002 - what venues that can be asked read
 from __future__ import annotations
 
+import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.lanes.cex.outcome import SubmitRules
+from qtg_dagster.lanes.cex.paging import Paging
 
 
 class RowState(StrEnum):
@@ -20,8 +24,37 @@ class RowState(StrEnum):
     PENDING = "PENDING"
     DONE = "DONE"
     LOCKED = "LOCKED"  # credited, and not usable yet
+    HELD = "HELD"  # the venue does not go on until a person has spoken with it
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
+
+
+class FeeRule(StrEnum):
+    """What a venue does with its fee when it is asked for an amount."""
+
+    FROM_AMOUNT = "FROM_AMOUNT"  # less arrives than is asked for
+    ON_TOP = "ON_TOP"  # what is asked for arrives, and the account gives more
+
+
+class Identity(StrEnum):
+    """How a withdrawal of ours can be told from others on the venue's record."""
+
+    SEARCHABLE = "SEARCHABLE"  # the record can be asked for our id
+    ON_ROWS = "ON_ROWS"  # rows show our id, and cannot be asked for by it
+    SENT_ONLY = "SENT_ONLY"  # our id is taken, and never shown again
+    NONE = "NONE"  # the venue takes no id of ours
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether a row says by itself that it is ours."""
+        return self in (Identity.SEARCHABLE, Identity.ON_ROWS)
+
+
+class Repeats(StrEnum):
+    """What a venue promises about a request whose id it has seen before."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    IDEMPOTENT = "IDEMPOTENT"  # the first withdrawal is answered, and none is added
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +86,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A withdrawal in the venue's own names. `amount` is what the account is asked to give, a plain decimal."""
+    """A withdrawal in the venue's own names. `amount` is what the venue is asked for, a plain decimal.
+
+    `saved_as` is the destination's name in the venue's address book, where withdrawals are asked for by that name.
+    """
 
     coin: str
     network: str
@@ -61,6 +97,8 @@ class Order:
     memo: str | None
     amount: str
     client_id: str
+    saved_as: str | None = None
+    max_fee: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +120,7 @@ class WithdrawalRow:
     internal: bool
     applied_at: datetime | None
     raw: Mapping[str, Any]
+    saved_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,43 +167,123 @@ class CoinBalance:
     withdrawing: Decimal
 
 
-class Venue(Protocol):
-    """Requests and readings of one venue's wire. Pure: no I/O, no clock. Readers raise `LookupFailed`."""
+@dataclass(frozen=True, slots=True)
+class SavedAddress:
+    """An entry of the venue's address book."""
+
+    name: str
+    network: str
+    address: str
+    memo: str | None
+    usable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DepositAddress:
+    """Where the venue takes deposits of a coin on a network."""
+
+    network: str
+    address: str
+    memo: str | None
+
+
+class Venue(ABC):
+    """Requests and readings of one venue's wire. Pure: no I/O, no clock. Readers raise `LookupFailed`.
+
+    What is None or empty here is a question that the venue cannot be asked.
+    """
 
     ccxt_id: str
     payload_format: str
     wallet: str
     submit_rules: SubmitRules
     submit_cost: float  # of a withdrawal request, in ccxt's units of the venue's rate limit
-    amount_includes_fee: bool
-    request_lifetime: timedelta  # how long after its timestamp a signed request can still be taken
-    client_id_window: timedelta  # longest window of a look-up by client id
+    fee_rule: FeeRule
+    identity: Identity
+    repeats: Repeats = Repeats.UNSPECIFIED
+    request_lifetime: timedelta | None  # how long after its timestamp a signed request is taken; None = no end is known
+    client_id_window: timedelta = timedelta(days=7)  # longest window of a look-up by client id
     history_window: timedelta
-    ids_per_lookup: int
-    page_size: int
+    ids_per_lookup: int  # 0 = the record cannot be asked for ids and is read through
+    ids_of_one_coin: bool = False  # whether a look-up by ids must name their coin
+    withdrawal_pages: Paging
+    deposit_pages: Paging
+    one_request_at_a_time: bool = False  # where a request that overtakes another makes that one invalid
+    saved_addresses_only: bool = False  # withdrawals name an entry of the address book
+    takes_fee_ceiling: bool = False  # a withdrawal can name the most that it may cost
+    lists_closed_networks: bool = True  # else a network that is missing may be closed for the moment
 
-    def client_id(self, idempotency_key: str) -> str: ...
+    @property
+    def absence_can_prove(self) -> bool:
+        """Whether our id can be asked for, and a request that was not taken by some time never will be."""
+        return self.identity is Identity.SEARCHABLE and self.request_lifetime is not None
+
+    def client_id(self, idempotency_key: str) -> str:
+        """Thirty-two letters and digits, always the same for the same key."""
+        return hashlib.sha256(b"qtg.cex.client-id.v1:" + idempotency_key.encode()).hexdigest()[:32]
+
+    def coin_code(self, name: str) -> str:
+        """The venue's first name of a coin that it calls by several."""
+        return name
+
+    @abstractmethod
     def network_code(self, name: str) -> str: ...
-
+    @abstractmethod
     def submit(self, order: Order, signed_at: datetime) -> Call: ...
-    def withdrawal_by_client_id(self, client_id: str, window: Window) -> Call: ...
-    def withdrawals_by_ids(self, withdrawal_ids: Sequence[str], window: Window) -> Call: ...
-    def withdrawals(self, coin: str, window: Window, offset: int) -> Call: ...
-    def read_withdrawals(self, body: Any) -> tuple[WithdrawalRow, ...]: ...
 
-    def deposits(self, coin: str, window: Window, offset: int) -> Call: ...
+    def withdrawal_by_client_id(self, client_id: str, window: Window) -> Call:
+        """Asked only of a venue whose identity is SEARCHABLE."""
+        raise NotImplementedError
+
+    def withdrawals_by_ids(self, withdrawal_ids: Sequence[str], coin: str, window: Window) -> Call:
+        """Asked only of a venue with `ids_per_lookup` above zero."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def withdrawals(self, coin: str, window: Window, cursor: str | None) -> Call: ...
+    @abstractmethod
+    def read_withdrawals(self, body: Any) -> tuple[WithdrawalRow, ...]: ...
+    @abstractmethod
+    def deposits(self, coin: str, window: Window, cursor: str | None) -> Call: ...
+    @abstractmethod
     def read_deposits(self, body: Any) -> tuple[DepositRow, ...]: ...
 
-    def system_status(self) -> Call: ...
-    def read_system_problem(self, body: Any) -> str | None: ...
+    def system_status(self) -> Call | None:
+        return None
+
+    def read_system_problem(self, body: Any) -> str | None:
+        raise NotImplementedError
+
+    @abstractmethod
     def permissions(self) -> Call: ...
+    @abstractmethod
     def read_permission_problem(self, body: Any) -> str | None: ...
+    @abstractmethod
     def server_time(self) -> Call: ...
+    @abstractmethod
     def read_server_time(self, body: Any) -> datetime: ...
-    def networks(self) -> Call: ...
-    def read_networks(self, body: Any, coin: str) -> tuple[NetworkRules, ...]: ...
+    @abstractmethod
+    def networks(self, coin: str) -> tuple[Call, ...]:
+        """All that has to be asked to know the coin's networks, whether or not the answers tell of other coins too."""
+
+    @abstractmethod
+    def read_networks(self, bodies: Sequence[Any], coin: str) -> tuple[NetworkRules, ...]: ...
+    @abstractmethod
     def balances(self) -> Call: ...
+    @abstractmethod
     def read_balances(self, body: Any) -> tuple[CoinBalance, ...]: ...
+
+    def address_book(self, coin: str) -> Call | None:
+        return None
+
+    def read_address_book(self, body: Any) -> tuple[SavedAddress, ...]:
+        raise NotImplementedError
+
+    def deposit_address(self, coin: str, network: str) -> Call | None:
+        return None
+
+    def read_deposit_addresses(self, body: Any, network: str) -> tuple[DepositAddress, ...]:
+        raise NotImplementedError
 
 
 def load_venue(wire: str) -> Venue:

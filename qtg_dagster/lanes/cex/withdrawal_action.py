@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -33,17 +33,21 @@ from qtg_dagster.lanes.cex.orders import Withdrawal, withdrawal_of
 from qtg_dagster.lanes.cex.outcome import Outcome, Verdict, decide
 from qtg_dagster.lanes.cex.refusal import Refusal
 from qtg_dagster.lanes.cex.reply import LookupFailed
-from qtg_dagster.lanes.cex.venue import Order
+from qtg_dagster.lanes.cex.venue import Identity, Order
+from qtg_dagster.lanes.cex.withdrawal_destination import as_prepared, as_saved
 from qtg_dagster.lanes.cex.withdrawal_preflight import check_withdrawal, wallet_balance
 from qtg_dagster.lanes.cex.withdrawal_recovery import (
     BALANCE_BEFORE,
     EXPIRES_AT,
     PREPARED_AT,
+    SEEN_BEFORE,
     AbsenceJudge,
     Attempt,
     balance_refs,
+    bound_refs,
     look_up,
     not_prepared,
+    seen_before,
     withdrawal_refs,
 )
 
@@ -75,7 +79,7 @@ class WithdrawalAction:
         """Status, permission, network, amount, memo, address, allowlist, balance and clock; reads only."""
         try:
             withdrawal = withdrawal_of(context, self._accounts)
-            return await check_withdrawal(withdrawal, _controls(context), self._clock)
+            return await check_withdrawal(withdrawal, self._accounts, _controls(context), self._clock)
         except InvalidInput as problem:
             return refused(problem)
         except LookupFailed as problem:
@@ -85,8 +89,12 @@ class WithdrawalAction:
     async def prepare(self, context: ExecutionContext) -> PreparedAction:
         """Fix the request's content, and note what the wallet holds before it. Raises `LookupFailed`."""
         withdrawal = withdrawal_of(context, self._accounts)
+        withdrawal = replace(withdrawal, order=await as_saved(withdrawal))
         balance = await wallet_balance(withdrawal.account, withdrawal.order.coin)
         now = self._clock.now()
+        looks_alike = {}
+        if not withdrawal.account.venue.identity.is_shown:
+            looks_alike = {SEEN_BEFORE: await seen_before(withdrawal, now)}
         return PreparedAction.of(
             action_type=context.action_type,
             payload_format=withdrawal.account.venue.payload_format,
@@ -98,6 +106,7 @@ class WithdrawalAction:
                 PREPARED_AT: now.isoformat(),
                 EXPIRES_AT: (now + PREPARED_FOR).isoformat(),
                 BALANCE_BEFORE: balance_refs(balance),
+                **looks_alike,
             },
         )
 
@@ -130,14 +139,15 @@ class WithdrawalAction:
         }
         if outcome.verdict is Verdict.NOT_SENT:
             self._submitted.pop(attempt, None)
-        if outcome.verdict is Verdict.REJECTED and outcome.confirm_first:
+        venue = withdrawal.account.venue
+        if outcome.verdict is Verdict.REJECTED and outcome.confirm_first and venue.identity is Identity.SEARCHABLE:
             refusal = Refusal.of(outcome, order.client_id, self._clock.now())
             return refusal.unconfirmed(evidence, look_after=withdrawal.account.entry.settle_seconds)
         return _result(withdrawal, outcome, evidence, reply.retry_after_seconds)
 
     async def observe(self, context: ExecutionContext) -> ExecutionResult:
         """COMPLETED once the withdrawal is on the venue's record; an empty look-up is no evidence of anything."""
-        withdrawal = withdrawal_of(context, self._accounts)
+        withdrawal = as_prepared(withdrawal_of(context, self._accounts), context.prepared)
         if ADOPTED_REF in context.node_refs:
             return await self._look_at_adopted(withdrawal, context, unproven=ResultStatus.OBSERVING)
         attempt = Attempt.of(context, withdrawal.order.coin)
@@ -145,7 +155,7 @@ class WithdrawalAction:
             return not_prepared()
         now = self._clock.now()
         try:
-            found = await look_up(withdrawal, attempt, now)
+            found = await look_up(withdrawal, attempt, context.node_refs, now)
         except LookupFailed as problem:
             return lookup_failed(ResultStatus.OBSERVING, problem)
         if found is not None:
@@ -161,7 +171,7 @@ class WithdrawalAction:
         session: AsyncSession | None = None,  # noqa: ARG002 - the contract's signature
     ) -> ExecutionResult:
         """Look the client id up: on record, proven absent, or still UNKNOWN with the time of the next look."""
-        withdrawal = withdrawal_of(context, self._accounts)
+        withdrawal = as_prepared(withdrawal_of(context, self._accounts), context.prepared)
         if ADOPTED_REF in context.node_refs:
             return await self._look_at_adopted(withdrawal, context, unproven=ResultStatus.UNKNOWN)
         attempt = Attempt.of(context, withdrawal.order.coin)
@@ -170,7 +180,7 @@ class WithdrawalAction:
         now = self._clock.now()
         refusal = Refusal.from_refs(context.node_refs, withdrawal.order.client_id)
         try:
-            found = await look_up(withdrawal, attempt, now)
+            found = await look_up(withdrawal, attempt, context.node_refs, now)
             if found is not None:
                 return found
             if refusal is not None:
@@ -229,7 +239,8 @@ def _payload(withdrawal: Withdrawal) -> str:
         "client_id": order.client_id,
         "memo": order.memo,
     }
-    return canonical_json(body)
+    extra = {"saved_as": order.saved_as, "max_fee": order.max_fee}
+    return canonical_json(body | {name: value for name, value in extra.items() if value is not None})
 
 
 def _verified_order(withdrawal: Withdrawal, prepared: PreparedAction, now: datetime) -> Order:
@@ -238,10 +249,10 @@ def _verified_order(withdrawal: Withdrawal, prepared: PreparedAction, now: datet
         raise Conflict("the prepared withdrawal is too old to send: prepare it again")
     if payload_hash(prepared.payload) != prepared.payload_hash:
         raise Conflict("the prepared withdrawal does not match its hash: it was changed after it was prepared")
-    if prepared.payload != _payload(withdrawal):
+    meant = as_prepared(withdrawal, prepared)
+    if prepared.payload != _payload(meant):
         raise Conflict("the prepared withdrawal is not what this node withdraws now")
-    body = json.loads(prepared.payload)
-    return Order(**{name: value for name, value in body.items() if name != "venue"})
+    return meant.order
 
 
 def _second_submit() -> ExecutionResult:
@@ -257,10 +268,10 @@ def _result(
     withdrawal: Withdrawal, outcome: Outcome, evidence: dict[str, Any], retry_after: float | None
 ) -> ExecutionResult:
     if outcome.verdict is Verdict.ACCEPTED and outcome.withdrawal_id is not None:
-        refs = withdrawal_refs(withdrawal, outcome.withdrawal_id)
+        refs = withdrawal_refs(withdrawal, outcome.withdrawal_id) | bound_refs(withdrawal, outcome.withdrawal_id)
         return ExecutionResult(status=ResultStatus.ACCEPTED, provider_refs=refs, evidence=evidence)
     status = ResultStatus.UNKNOWN
-    if outcome.verdict in (Verdict.NOT_SENT, Verdict.REJECTED):
+    if outcome.verdict in (Verdict.NOT_SENT, Verdict.REJECTED) and not outcome.confirm_first:
         status = ResultStatus(outcome.verdict.value)
     hint = {"exchange_withdrawal_id_hint": outcome.withdrawal_id} if outcome.withdrawal_id else {}
     return ExecutionResult(

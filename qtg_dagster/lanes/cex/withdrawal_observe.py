@@ -40,7 +40,7 @@ class WithdrawalObserve(Observation):
     async def look(self, context: ExecutionContext) -> ExecutionResult:
         """Read the withdrawal's row and judge it."""
         config, account = self._target(context)
-        rows = await self._lookups[account.key].rows(config.withdrawal_id)
+        rows = await self._lookups[account.key].rows(config.withdrawal_id, account.coin(config.asset))
         return judge_withdrawal(config, account, rows)
 
     def _target(self, context: ExecutionContext) -> tuple[WithdrawalStatusConfig, VenueAccount]:
@@ -66,6 +66,9 @@ def judge_withdrawal(
     tx_hash = transaction_hash(config.chain, row.tx_id)
     if row.state in (RowState.FAILED, RowState.CANCELLED):
         return _undone(account, row, tx_hash, evidence)
+    if row.state is RowState.HELD:
+        message = f"{account.key} holds it back (status {row.raw_status}): speak with the venue"
+        return observing(evidence, code="HELD_AT_VENUE", message=message)
     if not row.status_listed:
         message = f"{account.key} shows status {row.raw_status!r}, which has no known meaning"
         return observing(evidence, code="UNLISTED_STATUS", message=message)

@@ -13,16 +13,19 @@ from qtg_dagster.domain.contract import ExecutionResult
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import RiskControls
 from qtg_dagster.domain.risk import check_amount, check_destination
-from qtg_dagster.lanes.cex.accounts import VenueAccount
+from qtg_dagster.lanes.cex.accounts import VenueAccount, VenueAccounts
 from qtg_dagster.lanes.cex.answers import not_now
 from qtg_dagster.lanes.cex.orders import Withdrawal
-from qtg_dagster.lanes.cex.venue import CoinBalance, NetworkRules
+from qtg_dagster.lanes.cex.venue import CoinBalance, FeeRule, NetworkRules
+from qtg_dagster.lanes.cex.withdrawal_destination import as_saved, check_still_ours
 
 MAX_SKEW = timedelta(seconds=1)
 _RETRY_SECONDS = 60.0
 
 
-async def check_withdrawal(withdrawal: Withdrawal, controls: RiskControls, clock: Clock) -> ExecutionResult | None:
+async def check_withdrawal(
+    withdrawal: Withdrawal, accounts: VenueAccounts, controls: RiskControls, clock: Clock
+) -> ExecutionResult | None:
     """None when nothing speaks against it; "not now" for what passes by itself.
 
     Raises `InvalidInput` for what does not, and `LookupFailed` when the venue cannot be asked. Reads only.
@@ -30,22 +33,26 @@ async def check_withdrawal(withdrawal: Withdrawal, controls: RiskControls, clock
     check_amount(controls, withdrawal.amount, field="config.amount")
     check_destination(controls, withdrawal.config.destination, field="config.destination")
     account = withdrawal.account
-    status, permission, networks, balance, skew = await asyncio.gather(
-        account.read(account.venue.system_status()),
-        account.read(account.venue.permissions()),
-        account.read(account.venue.networks()),
+    maintenance, problem, listed, balance, skew, _ = await asyncio.gather(
+        account.maintenance(),
+        account.permission_problem(),
+        account.networks(withdrawal.order.coin),
         wallet_balance(account, withdrawal.order.coin),
         clock_skew(account, clock),
+        check_still_ours(withdrawal, accounts),
     )
-    problem = account.venue.read_permission_problem(permission)
     if problem is not None:
         raise InvalidInput(f"venues.{account.key}.api_key", problem, "Use a key with the permission.")
-    rules = network_rules(withdrawal, account.venue.read_networks(networks, withdrawal.order.coin))
+    if not account.venue.lists_closed_networks and withdrawal.order.network not in {rules.network for rules in listed}:
+        message = f"{account.key} lists no way out over {withdrawal.order.network} now: it is closed, or misspelt"
+        return not_now("NETWORK_SUSPENDED", message, retry_after_seconds=_RETRY_SECONDS)
+    rules = network_rules(withdrawal, listed)
     check_amount_rules(withdrawal, rules)
     check_memo(withdrawal, rules)
     check_address(withdrawal, rules)
     check_balance(withdrawal, rules, balance)
-    return _passing_problem(account, account.venue.read_system_problem(status), rules, skew)
+    await as_saved(withdrawal)
+    return _passing_problem(account, maintenance, rules, skew)
 
 
 def _passing_problem(
@@ -110,7 +117,7 @@ def check_amount_rules(withdrawal: Withdrawal, rules: NetworkRules) -> None:
         raise InvalidInput(
             "config.amount", f"{plain_decimal(asked)} is above the maximum", f"Give at most {rules.maximum:f}."
         )
-    if withdrawal.account.venue.amount_includes_fee and asked <= rules.fee:
+    if withdrawal.account.venue.fee_rule is FeeRule.FROM_AMOUNT and asked <= rules.fee:
         raise InvalidInput("config.amount", f"the fee of {rules.fee:f} would eat it all", "Give more than the fee.")
     ceiling = withdrawal.config.max_fee
     if ceiling is not None and rules.fee > Decimal(ceiling):
@@ -148,7 +155,7 @@ def check_address(withdrawal: Withdrawal, rules: NetworkRules) -> None:
 def check_balance(withdrawal: Withdrawal, rules: NetworkRules, balance: CoinBalance) -> None:
     """Raise `InvalidInput` when the wallet cannot pay for the amount, and for the fee where it comes on top."""
     needed = Decimal(withdrawal.order.amount)
-    if not withdrawal.account.venue.amount_includes_fee:
+    if withdrawal.account.venue.fee_rule is FeeRule.ON_TOP:
         needed += rules.fee
     if balance.free < needed:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""What became of a withdrawal request: found on record by its client id, proven absent, or still unknown."""
+"""What became of a withdrawal request: found on record by the venue's rule, proven absent, or still unknown."""
 
 from __future__ import annotations
 
@@ -12,16 +12,26 @@ from qtg_dagster.domain.clock import Clock
 from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, ResultStatus
 from qtg_dagster.domain.redaction import redact
 from qtg_dagster.lanes.cex.answers import for_operator
-from qtg_dagster.lanes.cex.histories import deposits_since, withdrawals_by_client_id
-from qtg_dagster.lanes.cex.matching import differences, transaction_hash
+from qtg_dagster.lanes.cex.attention import look_at
+from qtg_dagster.lanes.cex.fingerprint import Fit, Trace, fitting
+from qtg_dagster.lanes.cex.histories import (
+    MARGIN,
+    deposits_since,
+    withdrawals_between,
+    withdrawals_by_client_id,
+    withdrawals_by_ids,
+)
+from qtg_dagster.lanes.cex.matching import differences, differing_terms, transaction_hash
 from qtg_dagster.lanes.cex.negative_proof import AFTER_EXPIRY, Absence, ArrivalWitness, balance_is_untouched
 from qtg_dagster.lanes.cex.orders import Withdrawal
-from qtg_dagster.lanes.cex.venue import CoinBalance, Order, RowState, Venue, WithdrawalRow
+from qtg_dagster.lanes.cex.venue import CoinBalance, Order, RowState, Venue, Window, WithdrawalRow
 from qtg_dagster.lanes.cex.withdrawal_preflight import wallet_balance
 
 PREPARED_AT = "withdrawal_prepared_at"
 EXPIRES_AT = "withdrawal_expires_at"
 BALANCE_BEFORE = "withdrawal_balance_before"
+SEEN_BEFORE = "withdrawals_seen_before"
+_BOUND = "withdrawal_bound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +41,7 @@ class Attempt:
     prepared_at: datetime
     expires_at: datetime
     balance_before: CoinBalance
+    seen_before: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, context: ExecutionContext, coin: str) -> Attempt | None:
@@ -43,7 +54,21 @@ class Attempt:
             datetime.fromisoformat(refs[PREPARED_AT]),
             datetime.fromisoformat(refs[EXPIRES_AT]),
             CoinBalance(coin, Decimal(before["free"]), Decimal(before["locked"]), Decimal(before["withdrawing"])),
+            frozenset(refs.get(SEEN_BEFORE, ())),
         )
+
+    def last_moment(self, venue: Venue) -> datetime | None:
+        """Until when the request can be taken; None when no end is known."""
+        return None if venue.request_lifetime is None else self.expires_at + venue.request_lifetime
+
+    def trace(self, withdrawal: Withdrawal) -> Trace:
+        """What the request looks like on the record."""
+        last_moment = self.last_moment(withdrawal.account.venue)
+        return Trace(withdrawal.order, self.prepared_at, last_moment, self.seen_before)
+
+    def look_at(self, withdrawal: Withdrawal) -> str:
+        """What a person has to look at."""
+        return look_at(withdrawal, self.prepared_at, self.last_moment(withdrawal.account.venue))
 
 
 def balance_refs(balance: CoinBalance) -> dict[str, str]:
@@ -65,11 +90,60 @@ def withdrawal_refs(withdrawal: Withdrawal, withdrawal_id: str) -> dict[str, Any
     }
 
 
-async def look_up(withdrawal: Withdrawal, attempt: Attempt, now: datetime) -> ExecutionResult | None:
+def bound_refs(withdrawal: Withdrawal, withdrawal_id: str) -> dict[str, Any]:
+    """The id that the venue gave to this very request, where its rows will not say that they are ours."""
+    if withdrawal.account.venue.identity.is_shown:
+        return {}
+    return {_BOUND: {"client_id": withdrawal.order.client_id, "withdrawal_id": withdrawal_id}}
+
+
+async def seen_before(withdrawal: Withdrawal, now: datetime) -> list[str]:
+    """Rows on record that one could take for this withdrawal, though it is yet to be sent. Raises `LookupFailed`."""
+    account, order = withdrawal.account, withdrawal.order
+    rows = await withdrawals_between(account, order.coin, Window(now - MARGIN, now + MARGIN))
+    return sorted(row.withdrawal_id for row in rows if not differing_terms(order, row, account.venue))
+
+
+async def look_up(
+    withdrawal: Withdrawal, attempt: Attempt, node_refs: Mapping[str, Any], now: datetime
+) -> ExecutionResult | None:
     """What the venue's record says of this withdrawal; None when it is not on record. Raises `LookupFailed`."""
-    account, client_id = withdrawal.account, withdrawal.order.client_id
-    rows = await withdrawals_by_client_id(account, client_id, attempt.prepared_at, now)
-    return judge_rows(withdrawal, rows)
+    account, order = withdrawal.account, withdrawal.order
+    if account.venue.identity.is_shown:
+        return judge_rows(
+            withdrawal, await withdrawals_by_client_id(account, order.client_id, order.coin, attempt.prepared_at, now)
+        )
+    bound = node_refs.get(_BOUND)
+    if isinstance(bound, Mapping) and bound.get("client_id") == order.client_id:
+        rows = await withdrawals_by_ids(account, [str(bound["withdrawal_id"])], order.coin, now)
+        return judge_bound(withdrawal, attempt, rows)
+    rows = await withdrawals_between(account, order.coin, Window(attempt.prepared_at - MARGIN, now + MARGIN))
+    return judge_fit(withdrawal, attempt, rows)
+
+
+def judge_bound(withdrawal: Withdrawal, attempt: Attempt, rows: tuple[WithdrawalRow, ...]) -> ExecutionResult | None:
+    """The verdict of the row under the id that the venue answered with, unless it cannot be what was asked for."""
+    strange = [row for row in rows if not attempt.trace(withdrawal).could_be(row, withdrawal.account.venue)]
+    if not strange:
+        return judge_rows(withdrawal, rows, differing_terms)
+    message = f"the venue answered with the id of another withdrawal. {attempt.look_at(withdrawal)}"
+    return for_operator("OTHER_ON_RECORD", message, {"rows": [redact(row.raw) for row in strange]})
+
+
+def judge_fit(withdrawal: Withdrawal, attempt: Attempt, rows: tuple[WithdrawalRow, ...]) -> ExecutionResult | None:
+    """The verdict of rows that do not say whose they are: one that fits in everything is ours, all else a person's."""
+    fit, found = fitting(attempt.trace(withdrawal), rows, withdrawal.account.venue)
+    if fit is Fit.ABSENT:
+        return None
+    if fit is Fit.ONE:
+        return judge_rows(withdrawal, found, differing_terms)
+    reason = {
+        Fit.SEVERAL: f"{len(found)} withdrawals on record could be this one",
+        Fit.UNPROVEN: "a withdrawal on record could be this one, and does not show enough to be sure",
+        Fit.UNDONE: "a withdrawal on record that could be this one was given back",
+    }[fit]
+    evidence = {"rows": [redact(row.raw) for row in found]}
+    return for_operator(f"{fit}_ON_RECORD", f"{reason}. {attempt.look_at(withdrawal)}", evidence)
 
 
 def judge_rows(
@@ -123,7 +197,7 @@ class AbsenceJudge:
     async def judge(self, context: ExecutionContext, withdrawal: Withdrawal, attempt: Attempt) -> ExecutionResult:
         """FAILED with all of the proof, else UNKNOWN with the count so far. Raises `LookupFailed`."""
         now = self._clock.now()
-        countable_from = attempt.expires_at + withdrawal.account.venue.request_lifetime + AFTER_EXPIRY
+        countable_from = (attempt.last_moment(withdrawal.account.venue) or attempt.expires_at) + AFTER_EXPIRY
         absence = Absence.from_refs(context.node_refs, withdrawal.order.client_id).seen_again(now, countable_from)
         evidence = {
             "client_id": withdrawal.order.client_id,
@@ -147,8 +221,11 @@ class AbsenceJudge:
 
     async def _missing_proof(self, withdrawal: Withdrawal, attempt: Attempt, evidence: dict[str, Any]) -> str | None:
         account, config = withdrawal.account, withdrawal.config
+        if not account.venue.absence_can_prove:
+            return f"not on record, which proves nothing at this venue. {attempt.look_at(withdrawal)}"
         if not account.entry.absence_is_proof or self._witness is None:
-            return f"not on record, and venues.{account.key}.absence_is_proof is off: look at the venue by hand"
+            off = f"not on record, and venues.{account.key}.absence_is_proof is off"
+            return f"{off}. {attempt.look_at(withdrawal)}"
         since = attempt.prepared_at
         balance = await wallet_balance(account, withdrawal.order.coin)
         deposits = await deposits_since(account, withdrawal.order.coin, since, self._clock.now())

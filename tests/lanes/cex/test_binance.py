@@ -184,5 +184,5 @@ def test_a_missing_permission_field_is_no_permission() -> None:
 
 def test_a_network_without_a_step_takes_the_books_smallest() -> None:
     row = {"network": "ETH", "withdrawEnable": True, "withdrawFee": "1", "withdrawMin": "0"}
-    (rules,) = VENUE.read_networks([{"coin": "X", "networkList": [row]}], "X")
+    (rules,) = VENUE.read_networks([[{"coin": "X", "networkList": [row]}]], "X")
     assert rules.step == Decimal("0.00000001")

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import pkgutil
 import subprocess
 import sys
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from qtg_dagster.domain.contract import HealthState
 from qtg_dagster.domain.errors import ConfigurationError
-from qtg_dagster.executors.contract import submit_grace
+from qtg_dagster.executors.contract import SerializesByKey, submit_grace
 from qtg_dagster.executors.registry import ExecutorRegistry
-from qtg_dagster.inventory import Inventory
-from qtg_dagster.lanes.cex import register
+from qtg_dagster.inventory import Inventory, Wire
+from qtg_dagster.lanes.cex import register, venues
 from qtg_dagster.lanes.cex.reply import LookupFailed
-from qtg_dagster.lanes.cex.venue import load_venue
+from qtg_dagster.lanes.cex.venue import Identity, load_venue
 
 
 def test_the_lane_registers_its_executors(make_inventory: Any) -> None:
@@ -31,6 +32,39 @@ def test_the_lane_registers_its_executors(make_inventory: Any) -> None:
 def test_absence_as_proof_needs_a_witness(make_inventory: Any) -> None:
     with pytest.raises(ConfigurationError, match="absence_is_proof"):
         register(ExecutorRegistry(), make_inventory("http://127.0.0.1:1", absence_is_proof=True))
+
+
+def test_absence_is_no_proof_where_the_venue_knows_no_id_of_ours(make_inventory: Any) -> None:
+    class Witness:
+        async def arrived(self, **_: Any) -> tuple[str, ...]:
+            return ()
+
+    inventory = make_inventory("http://127.0.0.1:1", wire="kraken", absence_is_proof=True)
+    with pytest.raises(ConfigurationError, match="cannot be asked for our id"):
+        register(ExecutorRegistry(), inventory, arrivals=Witness())
+
+
+@pytest.mark.parametrize(("wire", "passphrase"), [("okx", None), ("kucoin", None), ("kraken", {"env": "P"})])
+def test_a_key_has_the_parts_that_the_wires_keys_have(wire: str, passphrase: Any, make_inventory: Any) -> None:
+    with pytest.raises(ValueError, match="api_passphrase: keys of"):
+        make_inventory("http://127.0.0.1:1", wire=wire, api_passphrase=passphrase)
+
+
+def test_every_adapter_is_a_wire_of_the_inventory_and_declares_itself(make_inventory: Any) -> None:
+    wires = [module.name for module in pkgutil.iter_modules(venues.__path__)]
+    assert {"binance", "kraken", "okx"} <= set(wires) <= set(get_args(Wire))
+    for wire in wires:
+        venue = load_venue(wire)
+        assert venue.identity is Identity.SEARCHABLE or not venue.absence_can_prove
+        assert venue.payload_format.startswith(f"{wire}.")
+        assert venue.network_code(venue.network_code("ERC20")) == venue.network_code("ERC20")
+
+
+def test_only_actions_that_could_be_mixed_up_wait_for_one_another(make_inventory: Any) -> None:
+    """A service whose venues need no such key is not asked to name one."""
+    executors = ExecutorRegistry()
+    register(executors, make_inventory("http://127.0.0.1:1"))
+    assert not isinstance(executors.resolve("exec.cex.withdrawal_action"), SerializesByKey)
 
 
 def test_an_unknown_wire_is_refused() -> None:

@@ -1,0 +1,20 @@
+"""Binance under the suites of all venues."""
+
+from __future__ import annotations
+
+from tests.lanes.cex.venues.bench import Bench
+
+BENCH = Bench(
+    wire="binance",
+    network="ETH",
+    refusal=lambda code: {"code": int(code), "msg": "refused"},
+    refusal_status=400,
+    doubtful={
+        "internal": (400, {"code": -1001, "msg": "internal error"}),
+        "timeout": (400, {"code": -1007, "msg": "Timeout waiting for response"}),
+        "duplicate": (400, {"code": -4999, "msg": "Duplicate withdrawOrderId"}),
+        "travel rule": (200, {"trId": 123, "accpted": False, "info": "held"}),
+        "id beside an error": (200, {"code": -1021, "msg": "late", "id": "w77"}),
+        "no id": (200, {"id": ""}),
+    },
+)

@@ -1,0 +1,276 @@
+"""A withdrawal from preflight to the record, at every venue the stand-in speaks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from qtg_dagster.domain.contract import ADOPTED_REF, HealthState, ResultStatus
+from qtg_dagster.lanes.cex.venue import Identity
+from qtg_dagster.sandbox.exchange.control import WITHDRAWAL_HISTORY
+from qtg_dagster.sandbox.exchange.faults import FaultKind
+from tests.lanes.cex.venues.bench import DESTINATION, Bench, benches
+
+EVERYWHERE = pytest.mark.parametrize("bench", benches(), ids=lambda bench: bench.wire)
+UNNAMED = pytest.mark.parametrize(
+    "bench", [bench for bench in benches() if not bench.venue.identity.is_shown], ids=lambda bench: bench.wire
+)
+LOST = FaultKind.LOSE_REPLY_BEFORE_EXECUTION
+UNSEEN = FaultKind.LOSE_REPLY_AFTER_EXECUTION
+
+
+async def submit(desk: Any, context: Any) -> Any:
+    action = desk.executor("withdrawal_action")
+    return await action.submit(context, await action.prepare(context))
+
+
+def following(order: Any, refs: Any) -> Any:
+    ids = {"withdrawal_id": refs["exchange_withdrawal_id"], "client_id": refs["withdrawal_client_id"]}
+    return order(amount=None, destination=None, **ids)
+
+
+@EVERYWHERE
+async def test_a_sound_withdrawal_is_accepted_and_on_record(bench: Bench, open_desk: Any, order: Any) -> None:
+    desk = await open_desk(bench)
+    action = desk.executor("withdrawal_action")
+    assert await action.preflight(order()) is None
+    prepared = await action.prepare(order())
+    accepted = await action.submit(order(), prepared)
+    assert accepted.status is ResultStatus.ACCEPTED
+    (made,) = await desk.executed()
+    assert (made["address"], made["id"]) == (DESTINATION, accepted.provider_refs["exchange_withdrawal_id"])
+    for refs in (accepted.provider_refs, {}):  # what was answered need not have been written down
+        seen = await action.observe(order({"prepared": prepared, "node_refs": refs}))
+        assert seen.status is ResultStatus.COMPLETED, seen
+        assert seen.provider_refs["exchange_withdrawal_id"] == made["id"]
+
+
+@EVERYWHERE
+async def test_health_and_balances(bench: Bench, open_desk: Any, order: Any) -> None:
+    desk = await open_desk(bench)
+    assert (await desk.executor("withdrawal_action").health()).health_state is HealthState.HEALTHY
+    await submit(desk, order())
+    (fetcher,) = desk.lane.balance_fetchers
+    (reading,) = await fetcher.fetch()
+    books = (await desk.control.balances())["venue_a"]["ETH"]
+    assert reading.free == books["free"]
+    assert reading.locked == books["withdrawing"] != "0"
+
+
+@EVERYWHERE
+@pytest.mark.parametrize(
+    ("status", "means", "code"),
+    [
+        ("email_sent", ResultStatus.OBSERVING, None),
+        ("awaiting_approval", ResultStatus.OBSERVING, None),
+        ("processing", ResultStatus.OBSERVING, None),
+        ("completed", ResultStatus.OBSERVING, "NO_TRANSACTION"),
+        ("rejected", ResultStatus.FAILED, "WITHDRAWAL_FAILED"),
+        ("failure", ResultStatus.FAILED, "WITHDRAWAL_FAILED"),
+        ("cancelled", ResultStatus.FAILED, "WITHDRAWAL_CANCELLED"),
+    ],
+)
+async def test_what_the_venues_words_mean(
+    bench: Bench, status: str, means: ResultStatus, code: str | None, open_desk: Any, order: Any
+) -> None:
+    desk = await open_desk(bench)
+    accepted = await submit(desk, order())
+    refs = accepted.provider_refs
+    await desk.control.show_status("venue_a", WITHDRAWAL_HISTORY, refs["exchange_withdrawal_id"], status)
+    seen = await desk.executor("withdrawal_observe").observe(following(order, refs))
+    assert (seen.status, seen.error_code) == (means, code)
+
+
+@EVERYWHERE
+async def test_maintenance_and_closed_networks_are_waited_out(bench: Bench, open_desk: Any, order: Any) -> None:
+    desk = await open_desk(bench)
+    action = desk.executor("withdrawal_action")
+    await desk.control.set_conditions("venue_a", withdraw_disabled=[f"ETH/{bench.network}"])
+    answer = await action.preflight(order())
+    assert (answer.status, answer.error_code) == (ResultStatus.NOT_SENT, "NETWORK_SUSPENDED")
+    await desk.control.set_conditions("venue_a", withdraw_disabled=[], maintenance=True)
+    answer = await action.preflight(order())
+    assert answer.status is ResultStatus.NOT_SENT
+    await desk.control.set_conditions("venue_a", maintenance=False, key_withdraws=False)
+    answer = await action.preflight(order())
+    assert answer.status is ResultStatus.REJECTED
+    assert "api_key" in answer.error_message
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("amount", ["0.000001", "1.500001", "100.5"])
+async def test_amounts_off_the_rules_are_refused(bench: Bench, amount: str, open_desk: Any, order: Any) -> None:
+    desk = await open_desk(bench)
+    answer = await desk.executor("withdrawal_action").preflight(order(amount=amount))
+    if amount == "1.500001" and bench.wire == "kraken":  # a coin's decimals are all that it tells of steps
+        assert answer is None
+        return
+    assert answer.status is ResultStatus.REJECTED
+    assert answer.evidence["field"] == "config.amount"
+
+
+@EVERYWHERE
+async def test_the_fee_is_paid_from_where_the_venue_takes_it(bench: Bench, open_desk: Any, order: Any) -> None:
+    desk = await open_desk(bench)
+    answer = await desk.executor("withdrawal_action").preflight(order(amount="100"))
+    if bench.venue.fee_rule.value == "ON_TOP":
+        assert answer.status is ResultStatus.REJECTED
+        assert "100.001 is needed" in answer.error_message
+    else:
+        assert answer is None
+
+
+@EVERYWHERE
+async def test_our_address_at_a_venue_is_asked_for_again(bench: Bench, open_desk: Any, order: Any) -> None:
+    """The venue names another address than the inventory does: it was rotated, or somebody changed the inventory."""
+    desk = await open_desk(bench, deposit_addresses={"eip155:31337": DESTINATION})
+    answer = await desk.executor("withdrawal_action").preflight(order())
+    if bench.venue.deposit_address("ETH", bench.network) is None:
+        assert answer is None
+        return
+    assert answer.status is ResultStatus.REJECTED
+    assert "does not name" in answer.error_message
+
+
+@EVERYWHERE
+async def test_rows_of_others_are_never_ours(bench: Bench, open_desk: Any, order: Any) -> None:
+    desk = await open_desk(bench)
+    action = desk.executor("withdrawal_action")
+    prepared = await action.prepare(order())
+    await desk.control.order(LOST, venue="venue_a")
+    await action.submit(order(), prepared)
+    await desk.control.add_rows("venue_a", WITHDRAWAL_HISTORY, 30, coin="ETH", spacing_ms=500)
+    looked = await action.recover(order({"prepared": prepared}))
+    assert (looked.status, looked.error_code) == (ResultStatus.UNKNOWN, "NOT_ON_RECORD_YET")
+
+
+@EVERYWHERE
+async def test_other_softwares_withdrawal_is_adopted(bench: Bench, open_desk: Any, order: Any) -> None:
+    desk = await open_desk(bench)
+    action = desk.executor("withdrawal_action")
+    made = (await submit(desk, order({"idempotency_key": "of-others"}))).provider_refs["exchange_withdrawal_id"]
+    adopted = await action.adopt(order(), made)
+    assert adopted.status is ResultStatus.ACCEPTED, adopted
+    refs = {**adopted.provider_refs, ADOPTED_REF: made}
+    assert (await action.observe(order({"node_refs": refs}))).status is ResultStatus.COMPLETED
+    lost = order({"prepared": await action.prepare(order())})
+    refused = await action.adopt(lost, made)
+    assert (refused.status, refused.error_code) == (ResultStatus.REJECTED, "OWN_ATTEMPT_OPEN")
+
+
+@UNNAMED
+async def test_what_was_there_before_is_not_ours_however_alike(bench: Bench, open_desk: Any, order: Any) -> None:
+    desk = await open_desk(bench)
+    action = desk.executor("withdrawal_action")
+    await submit(desk, order({"idempotency_key": "of-others"}))
+    prepared = await action.prepare(order())
+    await desk.control.order(LOST, venue="venue_a")
+    await action.submit(order(), prepared)
+    looked = await action.recover(order({"prepared": prepared}))
+    assert (looked.status, looked.error_code) == (ResultStatus.UNKNOWN, "NOT_ON_RECORD_YET")
+
+
+@UNNAMED
+async def test_two_that_look_alike_are_for_a_person(bench: Bench, open_desk: Any, order: Any) -> None:
+    desk = await open_desk(bench)
+    action = desk.executor("withdrawal_action")
+    prepared = await action.prepare(order())
+    other = order({"idempotency_key": "of-others"})
+    other_prepared = await action.prepare(other)
+    await desk.control.order(UNSEEN, venue="venue_a")
+    await action.submit(order(), prepared)
+    await action.submit(other, other_prepared)
+    looked = await action.recover(order({"prepared": prepared}))
+    assert (looked.status, looked.error_code) == (ResultStatus.UNKNOWN, "SEVERAL_ON_RECORD")
+    assert len(looked.evidence["rows"]) == 2
+    for said in ("1.5 ETH", DESTINATION, "venue_a", bench.wire):
+        assert said in looked.evidence["operator"]
+
+
+@UNNAMED
+async def test_a_fit_that_was_given_back_is_a_failure_only_under_the_answered_id(
+    bench: Bench, open_desk: Any, order: Any
+) -> None:
+    desk = await open_desk(bench)
+    action = desk.executor("withdrawal_action")
+    prepared = await action.prepare(order())
+    accepted = await action.submit(order(), prepared)
+    made = accepted.provider_refs["exchange_withdrawal_id"]
+    await desk.control.show_status("venue_a", WITHDRAWAL_HISTORY, made, "failure")
+    guessed = await action.recover(order({"prepared": prepared}))
+    assert (guessed.status, guessed.error_code) == (ResultStatus.UNKNOWN, "UNDONE_ON_RECORD")
+    known = await action.recover(order({"prepared": prepared, "node_refs": accepted.provider_refs}))
+    assert known.status is ResultStatus.FAILED
+
+
+@UNNAMED
+async def test_another_attempts_answer_is_not_this_ones(bench: Bench, open_desk: Any, order: Any) -> None:
+    desk = await open_desk(bench)
+    action = desk.executor("withdrawal_action")
+    first = await submit(desk, order())
+    second = order({"idempotency_key": "n1:2"})
+    prepared = await action.prepare(second)
+    await desk.control.order(LOST, venue="venue_a")
+    await action.submit(second, prepared)
+    context = order({"idempotency_key": "n1:2", "prepared": prepared, "node_refs": first.provider_refs})
+    assert (await action.recover(context)).status is ResultStatus.UNKNOWN
+
+
+@UNNAMED
+async def test_the_id_of_an_older_withdrawal_is_no_answer(bench: Bench, open_desk: Any, order: Any) -> None:
+    """Something on the way answers with what it answered before: the id is real, and of another withdrawal."""
+    desk = await open_desk(bench)
+    action = desk.executor("withdrawal_action")
+    await submit(desk, order({"idempotency_key": "of-others"}))
+    prepared = await action.prepare(order())
+    await desk.control.order(FaultKind.EARLIER_REPLY, venue="venue_a")
+    accepted = await action.submit(order(), prepared)
+    seen = await action.observe(order({"prepared": prepared, "node_refs": accepted.provider_refs}))
+    assert (seen.status, seen.error_code) == (ResultStatus.UNKNOWN, "OTHER_ON_RECORD")
+
+
+@UNNAMED
+async def test_absence_is_never_failure_there(bench: Bench, open_desk: Any, order: Any, clock: Any) -> None:
+    desk = await open_desk(bench)
+    action = desk.executor("withdrawal_action")
+    prepared = await action.prepare(order())
+    await desk.control.order(LOST, venue="venue_a")
+    await action.submit(order(), prepared)
+    refs: dict[str, Any] = {}
+    for pause in (130, 300, 301, 86_400):
+        clock.advance(pause)
+        looked = await action.recover(order({"prepared": prepared, "node_refs": refs}))
+        refs |= looked.provider_refs
+        assert looked.status is ResultStatus.UNKNOWN
+    assert looked.error_code == "NOT_ON_RECORD"
+    assert "Look at the withdrawals" in looked.evidence["operator"]
+    assert "adopt it" in looked.error_message
+
+
+@pytest.mark.parametrize(
+    "bench", [bench for bench in benches() if bench.venue.saved_addresses_only], ids=lambda bench: bench.wire
+)
+@pytest.mark.parametrize(
+    ("destination", "says"), [("0x" + "ee" * 20, "not in the address book"), ("0x" + "cc" * 20, "not confirmed")]
+)
+async def test_a_destination_that_is_not_saved_is_refused(
+    bench: Bench, destination: str, says: str, open_desk: Any, order: Any
+) -> None:
+    desk = await open_desk(bench)
+    limits = {"risk_controls": {"destination_allowlist": [destination]}}
+    answer = await desk.executor("withdrawal_action").preflight(order(limits, destination=destination))
+    assert answer.status is ResultStatus.REJECTED
+    assert says in answer.error_message
+
+
+@EVERYWHERE
+async def test_one_in_flight_where_rows_carry_no_id(bench: Bench, open_desk: Any, order: Any) -> None:
+    desk = await open_desk(bench)
+    action = desk.executor("withdrawal_action")
+    key = getattr(action, "serialization_key", lambda _: None)
+    if bench.venue.identity is Identity.SEARCHABLE:
+        assert key(order().node_config) is None
+        return
+    assert key(order().node_config) == key(order(amount="2").node_config) == "cex:venue_a:ETH"
+    assert key({"venue": {"$ref": "x"}}) is not None
