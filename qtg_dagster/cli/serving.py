@@ -48,7 +48,10 @@ async def serve_until_stopped(app: Starlette, where: Listening, key: str) -> Non
     from qtg_dagster.executors.remote.hosting import hosting
 
     async with hosting(app, where) as (url, serving):
-        for number in (signal.SIGTERM, signal.SIGINT):  # the server stops by them; the rest is closed then
-            asyncio.get_running_loop().add_signal_handler(number, lambda: None)
+        stopped = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):  # the server has handlers too, but only once it has started
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         click.echo(f"serving {key} on {url}")
-        await serving
+        stopping = asyncio.create_task(stopped.wait())
+        await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
