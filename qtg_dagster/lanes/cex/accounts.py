@@ -27,6 +27,8 @@ class VenueAccount:
         self.key = key
         self._timeout_seconds = timeout_seconds
         self._paused_until = 0.0
+        self._status: str | None = None
+        self._status_until = 0.0
         self.entry = entry
         self.venue: Venue = load_venue(entry.wire)
 
@@ -45,6 +47,7 @@ class VenueAccount:
             base_url=self.entry.base_url,
             timeout_seconds=self._timeout_seconds,
             one_at_a_time=self.venue.one_request_at_a_time,
+            rate_window_seconds=self.venue.rate_window_seconds,
         )
 
     async def ready_to_submit(self) -> None:
@@ -80,7 +83,12 @@ class VenueAccount:
     async def maintenance(self) -> str | None:
         """What the venue says of itself that keeps it from working; None also where it cannot be asked."""
         call = self.venue.system_status()
-        return None if call is None else self.venue.read_system_problem(await self.read(call))
+        if call is None:
+            return None
+        if time.monotonic() >= self._status_until:
+            self._status = self.venue.read_system_problem(await self.read(call))
+            self._status_until = time.monotonic() + self.venue.status_seconds
+        return self._status
 
     async def permission_problem(self) -> str | None:
         """Why the key may not withdraw; None when it may."""

@@ -198,6 +198,8 @@ class Venue(ABC):
     wallet: str
     submit_rules: SubmitRules
     submit_cost: float  # of a withdrawal request, in ccxt's units of the venue's rate limit
+    rate_window_seconds: float = 0  # how long a request counts; 0 = ccxt's default, where a dear one delays the next
+    status_seconds: float = 0  # how long what the venue says of itself is good, where it may seldom be asked
     fee_rule: FeeRule
     identity: Identity
     repeats: Repeats = Repeats.UNSPECIFIED

@@ -88,6 +88,7 @@ class KrakenVenue(Venue):
     withdrawal_pages = ByToken(lambda body: _next_cursor(body))
     deposit_pages = withdrawal_pages
     submit_cost = 3.0
+    rate_window_seconds = 30.0
     submit_rules = SubmitRules(read=_read_submit, refusals=REFUSALS, duplicate_texts=("duplicate", "already exist"))
     one_request_at_a_time = True
     saved_addresses_only = True

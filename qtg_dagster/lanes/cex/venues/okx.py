@@ -84,6 +84,8 @@ class OkxVenue(Venue):
     ids_per_lookup = 1
     withdrawal_pages = deposit_pages = OlderThan(_PAGE, "ts")
     submit_cost = 5 / 3
+    rate_window_seconds = 12.0
+    status_seconds = 5.0  # it may be asked for once in so long
     submit_rules = SubmitRules(
         read=_read_submit,
         refusals=REFUSALS,

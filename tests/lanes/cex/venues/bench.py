@@ -26,6 +26,7 @@ class Bench:
     wire: str
     network: str  # the stand-in's name of Ethereum, which is also the inventory's
     refusal: Any
+    odd_status: Mapping[str, Any]  # fields of a row in a status that nobody knows
     refusal_status: int = 200
     doubtful: Mapping[str, tuple[int, Any]] = field(default_factory=dict)
     stand_in: Mapping[str, Any] = field(default_factory=dict)  # fields of the stand-in's venue beside the usual

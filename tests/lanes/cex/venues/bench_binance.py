@@ -8,6 +8,7 @@ BENCH = Bench(
     wire="binance",
     network="ETH",
     refusal=lambda code: {"code": int(code), "msg": "refused"},
+    odd_status={"status": 99},
     refusal_status=400,
     doubtful={
         "internal": (400, {"code": -1001, "msg": "internal error"}),

@@ -12,6 +12,7 @@ BENCH = Bench(
     wire="kraken",
     network="Ethereum",
     refusal=lambda code: {"error": [code]},
+    odd_status={"status": "Evaporated"},
     doubtful={
         "nothing": (200, {"error": [], "result": {}}),
         "no result": (200, {"error": []}),

@@ -10,6 +10,7 @@ BENCH = Bench(
     wire="okx",
     network="ERC20",
     refusal=lambda code: {"code": code, "msg": "refused", "data": []},
+    odd_status={"state": "99"},
     doubtful={
         "no data": (200, {"code": "0", "msg": "", "data": []}),
         "data without an id": (200, {"code": "0", "msg": "", "data": [{"wdId": ""}]}),

@@ -28,8 +28,10 @@ _TERMS = {"withdraw_fee": "0.001", "withdraw_min": "0.01", "withdraw_step": "0.0
 class Desk:
     """The lane at one venue, and the stand-in's side door."""
 
-    def __init__(self, bench: Bench, lane: CexLane, executors: ExecutorRegistry, control: ExchangeControl) -> None:
-        self.bench, self.lane, self.control = bench, lane, control
+    def __init__(
+        self, bench: Bench, lane: CexLane, executors: ExecutorRegistry, control: ExchangeControl, address: str
+    ) -> None:
+        self.bench, self.lane, self.control, self.address = bench, lane, control, address
         self._executors = executors
 
     def executor(self, role: str) -> Any:
@@ -64,10 +66,10 @@ async def open_desk(
             running = await stack.enter_async_context(serving(_exchange(bench, tmp_path, key_file)))
             inventory = Inventory.model_validate(_inventory(bench, f"{running.address}/venue_a", entry))
             executors = ExecutorRegistry()
-            lane = register(executors, inventory, clock=clock, timeout_seconds=1)
+            lane = register(executors, inventory, clock=clock, timeout_seconds=1, health_seconds=1)
             control = await stack.enter_async_context(ExchangeControl(running.address, Secret(TOKEN)))
             stack.push_async_callback(lane.close)
-            return Desk(bench, lane, executors, control)
+            return Desk(bench, lane, executors, control, running.address)
 
         yield start
 
