@@ -34,6 +34,7 @@ def test_everything_defined_is_shown_without_a_warning(running_qtg: RunningQtg, 
     assert names
     complaints: list[str] = []
     page.on("console", lambda line: complaints.append(line.text) if "GraphQL error" in line.text else None)
+    page.set_viewport_size({"width": 1600, "height": 200 + 80 * len(names)})  # rows out of sight are not in the page
     page.goto(running_qtg.url + path)
     for name in names:
         expect(page.get_by_text(name, exact=True).first).to_be_visible()
