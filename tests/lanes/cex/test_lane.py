@@ -56,6 +56,7 @@ def test_every_adapter_is_a_wire_of_the_inventory_and_declares_itself(make_inven
     for wire in wires:
         venue = load_venue(wire)
         assert venue.identity is Identity.SEARCHABLE or not venue.absence_can_prove
+        assert venue.one_request_at_a_time == (wire == "kraken"), "nonces that must rise"
         assert venue.payload_format.startswith(f"{wire}.")
         assert venue.network_code(venue.network_code("ERC20")) == venue.network_code("ERC20")
 

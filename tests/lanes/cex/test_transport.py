@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from qtg_dagster.domain.errors import ConfigurationError
+from qtg_dagster.domain.redaction import REDACTED
 from qtg_dagster.lanes.cex.transport import Credentials, Transport, refuse_retries
 from qtg_dagster.lanes.cex.venue import Call, Order
 from qtg_dagster.lanes.cex.venues.binance import VENUE
@@ -240,3 +242,46 @@ def test_one_transport_serves_one_event_loop_after_another() -> None:
         return reply.sent
 
     assert [asyncio.run(ask()), asyncio.run(ask())] == [False, False]
+
+
+@pytest.mark.parametrize(("one_at_a_time", "most"), [(True, 1), (False, 2)])
+async def test_where_nonces_must_rise_no_request_overtakes_another(one_at_a_time: bool, most: int) -> None:
+    """Each request is held until another one is there too, or for a moment when none can be."""
+    here, peak, met = 0, 0, asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal here, peak
+        await reader.readuntil(b"\r\n\r\n")
+        here += 1
+        peak = max(peak, here)
+        if here > 1:
+            met.set()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(met.wait(), 0.3)
+        here -= 1
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    client = Transport("binance", CREDENTIALS, base_url=base_url, one_at_a_time=one_at_a_time)
+    try:
+        replies = await asyncio.gather(*(client.call(Call("publicGetTime")) for _ in range(2)))
+    finally:
+        await client.close()
+        server.close()
+        await server.wait_closed()
+    assert [reply.status for reply in replies] == [200, 200]
+    assert peak == most
+
+
+async def test_a_passphrase_is_nowhere_to_be_seen() -> None:
+    whole = Credentials(Secret(KEY), Secret(SECRET), Secret("passphrase-nobody-may-see"))
+    client = Transport("okx", whole, base_url="http://127.0.0.1:1")
+    try:
+        assert client._without_keys(f"{KEY} {SECRET} passphrase-nobody-may-see").split() == [REDACTED] * 3
+        assert (await client._open()).password == "passphrase-nobody-may-see"
+    finally:
+        await client.close()
+    assert "passphrase-nobody" not in repr(whole)

@@ -113,12 +113,18 @@ async def test_amounts_off_the_rules_are_refused(bench: Bench, amount: str, open
 @EVERYWHERE
 async def test_the_fee_is_paid_from_where_the_venue_takes_it(bench: Bench, open_desk: Any, order: Any) -> None:
     desk = await open_desk(bench)
-    answer = await desk.executor("withdrawal_action").preflight(order(amount="100"))
-    if bench.venue.fee_rule.value == "ON_TOP":
+    action = desk.executor("withdrawal_action")
+    answer = await action.preflight(order(amount="100"))
+    await submit(desk, order())
+    (made,) = await desk.executed()  # the venue's own book says what was taken and what arrives
+    if (made["net"], made["fee"]) == ("1.5", "0.001"):
+        estimate = await action.estimate_fee(order())
+        assert (estimate.amount, estimate.on_top) == ("0.001", True)
         assert answer.status is ResultStatus.REJECTED
         assert "100.001 is needed" in answer.error_message
     else:
-        assert answer is None
+        assert (made["net"], answer) == ("1.499", None)
+        assert not (await action.estimate_fee(order())).on_top
 
 
 @EVERYWHERE
@@ -214,7 +220,8 @@ async def test_another_attempts_answer_is_not_this_ones(bench: Bench, open_desk:
     await desk.control.order(LOST, venue="venue_a")
     await action.submit(second, prepared)
     context = order({"idempotency_key": "n1:2", "prepared": prepared, "node_refs": first.provider_refs})
-    assert (await action.recover(context)).status is ResultStatus.UNKNOWN
+    looked = await action.recover(context)
+    assert (looked.status, looked.error_code) == (ResultStatus.UNKNOWN, "NOT_ON_RECORD_YET")
 
 
 @UNNAMED
