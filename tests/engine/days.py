@@ -110,7 +110,7 @@ class Days(RuleBasedStateMachine):
         runner = self.do(self._alive(self.ground.store.runner(RunnerIdentity(kind, "sandbox"))))
         drain = Drain(engine, kind)
         drain.report.runner_id = runner.runner_id
-        drain._sleep = _no_time  # type: ignore[method-assign]
+        drain._shift.sleep = _no_time  # type: ignore[method-assign]
         process = Process(kind, drain, engine, runner, gate)
         self.processes.append(process)
         self._pass(process)
