@@ -203,6 +203,8 @@ class GatedStore:
         try:
             await self._store.record_intent(work, intent)
         except StaleClaim:
+            # It waits for whoever holds its movement: what he has committed meanwhile counts too.
+            may = may and self._may_begin(work.claim)
             self._expect(not may, f"the intent under {work.claim} was refused")
             raise
         self._expect(may, f"the intent under {work.claim} was written")
