@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 from qtg_dagster.domain.errors import ConfigurationError
@@ -55,6 +56,26 @@ class Repeats(StrEnum):
 
     UNSPECIFIED = "UNSPECIFIED"
     IDEMPOTENT = "IDEMPOTENT"  # the first withdrawal is answered, and none is added
+
+
+class Access(StrEnum):
+    """Why a venue does not let us in."""
+
+    WRONG_KEY = "WRONG_KEY"
+    WRONG_SIGNATURE = "WRONG_SIGNATURE"
+    WRONG_PASSPHRASE = "WRONG_PASSPHRASE"  # noqa: S105 - a reason, no secret
+    IP_NOT_ALLOWED = "IP_NOT_ALLOWED"
+    NO_PERMISSION = "NO_PERMISSION"
+    KEY_IP_OR_PERMISSION = "KEY_IP_OR_PERMISSION"  # the venue has one answer for all three
+    CLOCK = "CLOCK"
+    MAINTENANCE = "MAINTENANCE"
+
+
+class TravelRule(StrEnum):
+    """What a venue wants to be told of a withdrawal's beneficiary."""
+
+    NOTHING = "NOTHING"
+    BENEFICIARY = "BENEFICIARY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +235,10 @@ class Venue(ABC):
     saved_addresses_only: bool = False  # withdrawals name an entry of the address book
     takes_fee_ceiling: bool = False  # a withdrawal can name the most that it may cost
     lists_closed_networks: bool = True  # else a network that is missing may be closed for the moment
+    histories_of_all_coins: bool = True  # else a history has to be asked for coin by coin
+    balance_pages: Paging | None = None  # where the balances of one wallet come in pages
+    #: Codes with which any endpoint says that it does not let us in; `submit_rules.read` reads them from a body.
+    access_codes: Mapping[str, Access] = MappingProxyType({})
 
     @property
     def absence_can_prove(self) -> bool:
@@ -242,11 +267,15 @@ class Venue(ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def withdrawals(self, coin: str, window: Window, cursor: str | None) -> Call: ...
+    def withdrawals(self, coin: str | None, window: Window, cursor: str | None) -> Call:
+        """One page of the record; of all coins where `coin` is None and `histories_of_all_coins`."""
+
     @abstractmethod
     def read_withdrawals(self, body: Any) -> tuple[WithdrawalRow, ...]: ...
     @abstractmethod
-    def deposits(self, coin: str, window: Window, cursor: str | None) -> Call: ...
+    def deposits(self, coin: str | None, window: Window, cursor: str | None) -> Call:
+        """One page of the record; of all coins where `coin` is None and `histories_of_all_coins`."""
+
     @abstractmethod
     def read_deposits(self, body: Any) -> tuple[DepositRow, ...]: ...
 
@@ -271,9 +300,36 @@ class Venue(ABC):
     @abstractmethod
     def read_networks(self, bodies: Sequence[Any], coin: str) -> tuple[NetworkRules, ...]: ...
     @abstractmethod
-    def balances(self) -> Call: ...
+    def balances(self, cursor: str | None = None) -> Call:
+        """The wallet that withdrawals are paid from; with a cursor only where there are `balance_pages`."""
+
     @abstractmethod
     def read_balances(self, body: Any) -> tuple[CoinBalance, ...]: ...
+
+    def other_wallets(self) -> Mapping[str, Call]:
+        """Wallets beside the one that withdrawals are paid from, by the venue's name: one request reads one."""
+        return {}
+
+    def read_other_wallet(self, wallet: str, body: Any) -> tuple[CoinBalance, ...]:
+        raise NotImplementedError
+
+    def read_answer_time(self, body: Any) -> datetime | None:
+        """The venue's own time of an answer, where its envelope tells it."""
+        return None
+
+    def travel_rule(self, order: Order) -> Call | None:
+        """What asks whether the venue wants to know the beneficiary of a withdrawal."""
+        return None
+
+    def read_travel_rule(self, body: Any, order: Order) -> TravelRule:
+        raise NotImplementedError
+
+    def with_beneficiary(self, call: Call, beneficiary: Mapping[str, str]) -> Call | None:
+        """The withdrawal request with what the venue wants to know of the beneficiary, in the venue's own names.
+
+        None where the venue takes nothing of the kind.
+        """
+        return None
 
     def address_book(self, coin: str) -> Call | None:
         return None

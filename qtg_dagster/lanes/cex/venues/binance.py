@@ -131,16 +131,14 @@ class BinanceVenue(Venue):
     def withdrawals_by_ids(self, withdrawal_ids: Sequence[str], coin: str, window: Window) -> Call:  # noqa: ARG002
         return Call("sapiGetCapitalWithdrawHistory", {"idList": ",".join(withdrawal_ids), **start_end(window)})
 
-    def withdrawals(self, coin: str, window: Window, cursor: str | None) -> Call:
-        page = {"coin": coin, "offset": cursor or "0", "limit": str(_PAGE), **start_end(window)}
-        return Call("sapiGetCapitalWithdrawHistory", page)
+    def withdrawals(self, coin: str | None, window: Window, cursor: str | None) -> Call:
+        return Call("sapiGetCapitalWithdrawHistory", _page(coin, window, cursor))
 
     def read_withdrawals(self, body: Any) -> tuple[WithdrawalRow, ...]:
         return tuple(_withdrawal(row) for row in rows(body, "withdrawal history"))
 
-    def deposits(self, coin: str, window: Window, cursor: str | None) -> Call:
-        page = {"coin": coin, "offset": cursor or "0", "limit": str(_PAGE), **start_end(window)}
-        return Call("sapiGetCapitalDepositHisrec", page)
+    def deposits(self, coin: str | None, window: Window, cursor: str | None) -> Call:
+        return Call("sapiGetCapitalDepositHisrec", _page(coin, window, cursor))
 
     def read_deposits(self, body: Any) -> tuple[DepositRow, ...]:
         return tuple(_deposit(row) for row in rows(body, "deposit history"))
@@ -177,7 +175,7 @@ class BinanceVenue(Venue):
                 return tuple(_network(row, allowed) for row in rows(entry.get("networkList"), "network list"))
         return ()
 
-    def balances(self) -> Call:
+    def balances(self, cursor: str | None = None) -> Call:  # noqa: ARG002 - one answer holds all
         return Call("sapiV3PostAssetGetUserAsset")
 
     def read_balances(self, body: Any) -> tuple[CoinBalance, ...]:
@@ -200,6 +198,11 @@ class BinanceVenue(Venue):
 
 
 VENUE = BinanceVenue()
+
+
+def _page(coin: str | None, window: Window, cursor: str | None) -> dict[str, str]:
+    of_coin = {} if coin is None else {"coin": coin}
+    return {**of_coin, "offset": cursor or "0", "limit": str(_PAGE), **start_end(window)}
 
 
 def _withdrawal(row: Mapping[str, Any]) -> WithdrawalRow:

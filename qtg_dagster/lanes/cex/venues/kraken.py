@@ -110,13 +110,13 @@ class KrakenVenue(Venue):
             params["max_fee"] = order.max_fee
         return Call("privatePostWithdraw", params, moves_money=True)
 
-    def withdrawals(self, coin: str, window: Window, cursor: str | None) -> Call:
+    def withdrawals(self, coin: str | None, window: Window, cursor: str | None) -> Call:
         return Call("privatePostWithdrawStatus", _page(coin, window, cursor))
 
     def read_withdrawals(self, body: Any) -> tuple[WithdrawalRow, ...]:
         return tuple(_withdrawal(row) for row in _listed(body, "withdrawals"))
 
-    def deposits(self, coin: str, window: Window, cursor: str | None) -> Call:
+    def deposits(self, coin: str | None, window: Window, cursor: str | None) -> Call:
         return Call("privatePostDepositStatus", _page(coin, window, cursor))
 
     def read_deposits(self, body: Any) -> tuple[DepositRow, ...]:
@@ -162,7 +162,7 @@ class KrakenVenue(Venue):
             for row in rows(_result(methods, "methods"), "methods")
         )
 
-    def balances(self) -> Call:
+    def balances(self, cursor: str | None = None) -> Call:  # noqa: ARG002 - one answer holds all
         return Call("privatePostBalanceEx")
 
     def read_balances(self, body: Any) -> tuple[CoinBalance, ...]:
@@ -216,9 +216,10 @@ def _next_cursor(body: Any) -> str | None:
     return text(result.get("next_cursor"))
 
 
-def _page(coin: str, window: Window, cursor: str | None) -> dict[str, str]:
+def _page(coin: str | None, window: Window, cursor: str | None) -> dict[str, str]:
     bounds = {"start": seconds(window.start), "end": seconds(window.end)}
-    return {"asset": coin, "limit": str(_PAGE), "cursor": cursor or "true", **bounds}
+    of_coin = {} if coin is None else {"asset": coin}
+    return {**of_coin, "limit": str(_PAGE), "cursor": cursor or "true", **bounds}
 
 
 def _network_of(row: Mapping[str, Any]) -> str | None:

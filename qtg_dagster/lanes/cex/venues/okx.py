@@ -115,13 +115,13 @@ class OkxVenue(Venue):
         (withdrawal_id,) = withdrawal_ids
         return Call("privateGetAssetWithdrawalHistory", {"wdId": withdrawal_id})
 
-    def withdrawals(self, coin: str, window: Window, cursor: str | None) -> Call:
+    def withdrawals(self, coin: str | None, window: Window, cursor: str | None) -> Call:
         return Call("privateGetAssetWithdrawalHistory", _page(coin, window, cursor))
 
     def read_withdrawals(self, body: Any) -> tuple[WithdrawalRow, ...]:
         return tuple(_withdrawal(row) for row in _data(body, "withdrawal history"))
 
-    def deposits(self, coin: str, window: Window, cursor: str | None) -> Call:
+    def deposits(self, coin: str | None, window: Window, cursor: str | None) -> Call:
         return Call("privateGetAssetDepositHistory", _page(coin, window, cursor))
 
     def read_deposits(self, body: Any) -> tuple[DepositRow, ...]:
@@ -159,7 +159,7 @@ class OkxVenue(Venue):
         (body,) = bodies
         return tuple(_network(row) for row in _data(body, "currencies") if row.get("ccy") == coin)
 
-    def balances(self) -> Call:
+    def balances(self, cursor: str | None = None) -> Call:  # noqa: ARG002 - one answer holds all
         return Call("privateGetAssetBalances")
 
     def read_balances(self, body: Any) -> tuple[CoinBalance, ...]:
@@ -205,10 +205,11 @@ def _one(body: Any, what: str) -> Sequence[Mapping[str, Any]]:
     return found
 
 
-def _page(coin: str, window: Window, cursor: str | None) -> dict[str, str]:
+def _page(coin: str | None, window: Window, cursor: str | None) -> dict[str, str]:
     """`before` asks for newer rows and `after` for older ones; neither includes the time itself."""
     newer, older = int(milliseconds(window.start)) - 1, int(milliseconds(window.end)) + 1
-    return {"ccy": coin, "limit": str(_PAGE), "before": str(newer), "after": cursor or str(older)}
+    of_coin = {} if coin is None else {"ccy": coin}
+    return {**of_coin, "limit": str(_PAGE), "before": str(newer), "after": cursor or str(older)}
 
 
 def _network_of(row: Mapping[str, Any]) -> str | None:
