@@ -76,6 +76,11 @@ class VenueEntry(Frozen):
         default=False,
         description="may a withdrawal that many look-ups never found be called not executed; test it live first",
     )
+    resend_is_safe: bool = Field(
+        default=False,
+        description="may a withdrawal that many look-ups never found be asked for again under its id, "
+        "where the venue promises to take an id once; test it live first",
+    )
 
     @model_validator(mode="after")
     def _whole_key(self) -> Self:

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-from qtg_dagster.domain.errors import InvalidInput
+from qtg_dagster.domain.errors import ConfigurationError, InvalidInput
 from qtg_dagster.inventory import Inventory, VenueEntry
 from qtg_dagster.lanes.cex.reply import LookupFailed, RawReply
 from qtg_dagster.lanes.cex.transport import Credentials, Transport
-from qtg_dagster.lanes.cex.venue import Call, NetworkRules, Venue, load_venue
+from qtg_dagster.lanes.cex.venue import Call, NetworkRules, Repeats, Venue, load_venue
 
 _THROTTLED = frozenset({418, 429})
 _DEFAULT_PAUSE_SECONDS = 30.0
@@ -31,6 +31,8 @@ class VenueAccount:
         self._status_until = 0.0
         self.entry = entry
         self.venue: Venue = load_venue(entry.wire)
+        if entry.resend_is_safe and self.venue.repeats is not Repeats.IDEMPOTENT:
+            raise ConfigurationError(f"venues.{key}.resend_is_safe: {entry.wire} does not promise it; remove the line")
 
     @cached_property
     def transport(self) -> Transport:

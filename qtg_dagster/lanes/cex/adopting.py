@@ -17,7 +17,8 @@ from qtg_dagster.lanes.cex.matching import differing_terms, transaction_hash
 from qtg_dagster.lanes.cex.negative_proof import AFTER_EXPIRY
 from qtg_dagster.lanes.cex.orders import Withdrawal
 from qtg_dagster.lanes.cex.venue import RowState, Window, WithdrawalRow
-from qtg_dagster.lanes.cex.withdrawal_recovery import Attempt, judge_rows, withdrawal_refs
+from qtg_dagster.lanes.cex.withdrawal_recovery import Attempt, judge_rows
+from qtg_dagster.lanes.cex.withdrawal_refs import withdrawal_refs
 
 #: How long a person's word waits beside a request of ours of which nobody knows until when it can be taken.
 WHERE_NO_END_IS_KNOWN = timedelta(hours=1)

@@ -62,10 +62,11 @@ class Absence:
         }
 
     def seen_again(self, now: datetime, countable_from: datetime) -> Absence:
-        """With one more empty look-up at `now`; one before `countable_from` is not counted."""
+        """With one more empty look-up at `now`; none before `countable_from` counts, which a second request moves."""
+        counted = self if self.first_at is None or self.first_at > countable_from else Absence(self.client_id)
         if now <= countable_from:
-            return self
-        return replace(self, lookups=self.lookups + 1, first_at=self.first_at or now, last_at=now)
+            return counted
+        return replace(counted, lookups=counted.lookups + 1, first_at=counted.first_at or now, last_at=now)
 
     @property
     def is_long_enough(self) -> bool:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from qtg_dagster.domain.canonical import canonical_json
 from qtg_dagster.domain.clock import Clock
 from qtg_dagster.domain.contract import (
     ADOPTED_REF,
@@ -18,7 +17,6 @@ from qtg_dagster.domain.contract import (
     HealthReport,
     PreparedAction,
     ResultStatus,
-    payload_hash,
 )
 from qtg_dagster.domain.errors import Conflict, InvalidInput, QtgError
 from qtg_dagster.domain.plans import RiskControls
@@ -31,6 +29,7 @@ from qtg_dagster.lanes.cex.health import venues_health
 from qtg_dagster.lanes.cex.negative_proof import ArrivalWitness
 from qtg_dagster.lanes.cex.orders import Withdrawal, withdrawal_of
 from qtg_dagster.lanes.cex.outcome import Outcome, Verdict, decide
+from qtg_dagster.lanes.cex.prepared_order import payload_of, sendable_order
 from qtg_dagster.lanes.cex.refusal import Refusal
 from qtg_dagster.lanes.cex.reply import LookupFailed
 from qtg_dagster.lanes.cex.venue import Identity, Order
@@ -44,12 +43,11 @@ from qtg_dagster.lanes.cex.withdrawal_recovery import (
     AbsenceJudge,
     Attempt,
     balance_refs,
-    bound_refs,
     look_up,
     not_prepared,
     seen_before,
-    withdrawal_refs,
 )
+from qtg_dagster.lanes.cex.withdrawal_refs import bound_refs, withdrawal_refs
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
@@ -98,7 +96,7 @@ class WithdrawalAction:
         return PreparedAction.of(
             action_type=context.action_type,
             payload_format=withdrawal.account.venue.payload_format,
-            payload=_payload(withdrawal),
+            payload=payload_of(withdrawal),
             expires_at=now + PREPARED_FOR,
             provider_refs={
                 "withdrawal_client_id": withdrawal.order.client_id,
@@ -125,7 +123,7 @@ class WithdrawalAction:
             withdrawal = withdrawal_of(context, self._accounts)
             await withdrawal.account.ready_to_submit()
             now = self._clock.now()
-            order = _verified_order(withdrawal, prepared, now)
+            order = _fresh_order(withdrawal, prepared, now)
             reply = await withdrawal.account.call(withdrawal.account.venue.submit(order, now))
         except QtgError as problem:  # raised before sending, and only then
             self._submitted.pop(attempt, None)
@@ -228,31 +226,10 @@ def _controls(context: ExecutionContext) -> RiskControls:
         raise InvalidInput("risk_controls", str(error.errors()[0]["msg"]), "Correct the template.") from None
 
 
-def _payload(withdrawal: Withdrawal) -> str:
-    order = withdrawal.order
-    body = {
-        "venue": withdrawal.account.key,
-        "coin": order.coin,
-        "network": order.network,
-        "address": order.address,
-        "amount": order.amount,
-        "client_id": order.client_id,
-        "memo": order.memo,
-    }
-    extra = {"saved_as": order.saved_as, "max_fee": order.max_fee}
-    return canonical_json(body | {name: value for name, value in extra.items() if value is not None})
-
-
-def _verified_order(withdrawal: Withdrawal, prepared: PreparedAction, now: datetime) -> Order:
-    """The prepared order; raises `Conflict` unless it is fresh, whole and what this node would withdraw."""
+def _fresh_order(withdrawal: Withdrawal, prepared: PreparedAction, now: datetime) -> Order:
     if prepared.expires_at is None or now >= prepared.expires_at:
         raise Conflict("the prepared withdrawal is too old to send: prepare it again")
-    if payload_hash(prepared.payload) != prepared.payload_hash:
-        raise Conflict("the prepared withdrawal does not match its hash: it was changed after it was prepared")
-    meant = as_prepared(withdrawal, prepared)
-    if prepared.payload != _payload(meant):
-        raise Conflict("the prepared withdrawal is not what this node withdraws now")
-    return meant.order
+    return sendable_order(withdrawal, prepared)
 
 
 def _second_submit() -> ExecutionResult:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from qtg_dagster.domain.clock import Clock
-from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, ResultStatus
+from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, PreparedAction, ResultStatus
 from qtg_dagster.domain.redaction import redact
 from qtg_dagster.lanes.cex.answers import for_operator
 from qtg_dagster.lanes.cex.attention import look_at
@@ -26,12 +26,13 @@ from qtg_dagster.lanes.cex.negative_proof import AFTER_EXPIRY, Absence, ArrivalW
 from qtg_dagster.lanes.cex.orders import Withdrawal
 from qtg_dagster.lanes.cex.venue import CoinBalance, Order, RowState, Venue, Window, WithdrawalRow
 from qtg_dagster.lanes.cex.withdrawal_preflight import wallet_balance
+from qtg_dagster.lanes.cex.withdrawal_refs import BOUND, withdrawal_refs
+from qtg_dagster.lanes.cex.withdrawal_resend import Resends, may_be_sent_again, send_again, why_not_again
 
 PREPARED_AT = "withdrawal_prepared_at"
 EXPIRES_AT = "withdrawal_expires_at"
 BALANCE_BEFORE = "withdrawal_balance_before"
 SEEN_BEFORE = "withdrawals_seen_before"
-_BOUND = "withdrawal_bound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Attempt:
     expires_at: datetime
     balance_before: CoinBalance
     seen_before: frozenset[str] = frozenset()
+    sent_again_at: datetime | None = None
 
     @classmethod
     def of(cls, context: ExecutionContext, coin: str) -> Attempt | None:
@@ -55,11 +57,13 @@ class Attempt:
             datetime.fromisoformat(refs[EXPIRES_AT]),
             CoinBalance(coin, Decimal(before["free"]), Decimal(before["locked"]), Decimal(before["withdrawing"])),
             frozenset(refs.get(SEEN_BEFORE, ())),
+            Resends.from_refs(context.node_refs, str(refs.get("withdrawal_client_id"))).last_at,
         )
 
     def last_moment(self, venue: Venue) -> datetime | None:
-        """Until when the request can be taken; None when no end is known."""
-        return None if venue.request_lifetime is None else self.expires_at + venue.request_lifetime
+        """Until when a request for it can be taken; None when no end is known."""
+        last = max(self.expires_at, self.sent_again_at or self.expires_at)
+        return None if venue.request_lifetime is None else last + venue.request_lifetime
 
     def trace(self, withdrawal: Withdrawal) -> Trace:
         """What the request looks like on the record."""
@@ -81,22 +85,6 @@ def not_prepared() -> ExecutionResult:
     return for_operator("NOT_PREPARED", "this attempt has no prepared action: look at the venue by hand", {})
 
 
-def withdrawal_refs(withdrawal: Withdrawal, withdrawal_id: str) -> dict[str, Any]:
-    """What later nodes need to follow this withdrawal."""
-    return {
-        "exchange_withdrawal_id": withdrawal_id,
-        "withdrawal_client_id": withdrawal.order.client_id,
-        "withdrawal_amount": withdrawal.order.amount,
-    }
-
-
-def bound_refs(withdrawal: Withdrawal, withdrawal_id: str) -> dict[str, Any]:
-    """The id that the venue gave to this very request, where its rows will not say that they are ours."""
-    if withdrawal.account.venue.identity.is_shown:
-        return {}
-    return {_BOUND: {"client_id": withdrawal.order.client_id, "withdrawal_id": withdrawal_id}}
-
-
 async def seen_before(withdrawal: Withdrawal, now: datetime) -> list[str]:
     """Rows on record that one could take for this withdrawal, though it is yet to be sent. Raises `LookupFailed`."""
     account, order = withdrawal.account, withdrawal.order
@@ -113,7 +101,7 @@ async def look_up(
         return judge_rows(
             withdrawal, await withdrawals_by_client_id(account, order.client_id, order.coin, attempt.prepared_at, now)
         )
-    bound = node_refs.get(_BOUND)
+    bound = node_refs.get(BOUND)
     if isinstance(bound, Mapping) and bound.get("client_id") == order.client_id:
         rows = await withdrawals_by_ids(account, [str(bound["withdrawal_id"])], order.coin, now)
         return judge_bound(withdrawal, attempt, rows)
@@ -207,6 +195,8 @@ class AbsenceJudge:
         }
         if not absence.is_long_enough:
             return _still_unknown(absence, evidence)
+        if context.prepared is not None and may_be_sent_again(withdrawal):
+            return await self._ask_again(withdrawal, attempt, context, context.prepared, evidence)
         missing = await self._missing_proof(withdrawal, attempt, evidence)
         if missing is None:
             return ExecutionResult(
@@ -220,19 +210,46 @@ class AbsenceJudge:
         return answer.model_copy(update={"provider_refs": absence.to_refs()})
 
     async def _missing_proof(self, withdrawal: Withdrawal, attempt: Attempt, evidence: dict[str, Any]) -> str | None:
-        account, config = withdrawal.account, withdrawal.config
+        account = withdrawal.account
         if not account.venue.absence_can_prove:
             return f"not on record, which proves nothing at this venue. {attempt.look_at(withdrawal)}"
         if not account.entry.absence_is_proof or self._witness is None:
             off = f"not on record, and venues.{account.key}.absence_is_proof is off"
             return f"{off}. {attempt.look_at(withdrawal)}"
+        return await self._sign_of_it(withdrawal, attempt, self._witness, evidence)
+
+    async def _ask_again(
+        self,
+        withdrawal: Withdrawal,
+        attempt: Attempt,
+        context: ExecutionContext,
+        prepared: PreparedAction,
+        evidence: dict[str, Any],
+    ) -> ExecutionResult:
+        """One more request under the same id, unless something says that the first one was executed."""
+        now = self._clock.now()
+        resends = Resends.from_refs(context.node_refs, withdrawal.order.client_id)
+        why_not = why_not_again(resends, attempt.prepared_at, now)
+        if why_not is None and self._witness is None:
+            why_not = "not on record, and no chain is read that could show that it arrived"
+        elif why_not is None and self._witness is not None:
+            why_not = await self._sign_of_it(withdrawal, attempt, self._witness, evidence)
+        if why_not is not None:
+            return for_operator("NOT_ON_RECORD", f"{why_not}. {attempt.look_at(withdrawal)}", evidence)
+        return await send_again(withdrawal, prepared, resends, self._clock)
+
+    async def _sign_of_it(
+        self, withdrawal: Withdrawal, attempt: Attempt, witness: ArrivalWitness, evidence: dict[str, Any]
+    ) -> str | None:
+        """What wallet and destination show that speaks for an execution; None when nothing does."""
+        account, config = withdrawal.account, withdrawal.config
         since = attempt.prepared_at
         balance = await wallet_balance(account, withdrawal.order.coin)
         deposits = await deposits_since(account, withdrawal.order.coin, since, self._clock.now())
         evidence["balance_before"], evidence["balance"] = balance_refs(attempt.balance_before), balance_refs(balance)
         if not balance_is_untouched(attempt.balance_before, balance, deposits):
             return "not on record, but the wallet holds less than before: something left it"
-        arrived = await self._witness.arrived(
+        arrived = await witness.arrived(
             chain=config.chain, asset=config.asset, destination=config.destination, since=since
         )
         evidence["arrived"] = list(arrived)

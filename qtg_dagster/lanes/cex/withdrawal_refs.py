@@ -1,0 +1,25 @@
+"""What a node keeps of a withdrawal that the venue gave an id to. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qtg_dagster.lanes.cex.orders import Withdrawal
+
+BOUND = "withdrawal_bound"
+
+
+def withdrawal_refs(withdrawal: Withdrawal, withdrawal_id: str) -> dict[str, Any]:
+    """What later nodes need to follow this withdrawal."""
+    return {
+        "exchange_withdrawal_id": withdrawal_id,
+        "withdrawal_client_id": withdrawal.order.client_id,
+        "withdrawal_amount": withdrawal.order.amount,
+    }
+
+
+def bound_refs(withdrawal: Withdrawal, withdrawal_id: str) -> dict[str, Any]:
+    """The id that the venue gave to this very request, where its rows will not say that they are ours."""
+    if withdrawal.account.venue.identity.is_shown:
+        return {}
+    return {BOUND: {"client_id": withdrawal.order.client_id, "withdrawal_id": withdrawal_id}}
