@@ -6,6 +6,7 @@ import asyncio
 
 import structlog
 
+from qtg_dagster.domain.contract import ExecutionResult, ResultStatus
 from qtg_dagster.domain.errors import StaleClaim
 from qtg_dagster.domain.journal import StepKind
 from qtg_dagster.domain.states import NodeState, RequestState
@@ -14,7 +15,7 @@ from qtg_dagster.engine.context import build_execution_context
 from qtg_dagster.engine.outcomes import move_for_error, move_for_recover
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.engine.ports import Runner
-from qtg_dagster.executors.contract import DEFAULT_SUBMIT_GRACE_SECONDS, submit_grace
+from qtg_dagster.executors.contract import DEFAULT_SUBMIT_GRACE_SECONDS, Adopts, Executor, submit_grace
 from qtg_dagster.faults import FaultPoint, fault_point
 
 log = structlog.get_logger("qtg.engine")
@@ -62,7 +63,30 @@ async def _investigate(engine: Engine, work: Work) -> Move:
         context = build_execution_context(work, attempt_no=work.attempt_no)
         async with engine.session_for(executor) as session:
             result = await executor.recover(context, session)
+        result = await _unless_anothers(engine, work, executor, result)
     except Exception as error:
         log.exception("recover raised", node=work.claim.node_id)
         return move_for_error(work, StepKind.RECOVERED, error, look_after=interval)
     return move_for_recover(result, interval_seconds=interval)
+
+
+async def _unless_anothers(engine: Engine, work: Work, executor: Executor, result: ExecutionResult) -> ExecutionResult:
+    """What was found, unless another node has it already: one action is never counted for two."""
+    refs = result.provider_refs
+    if not isinstance(executor, Adopts) or result.status is ResultStatus.UNKNOWN:
+        return result
+    if not any(refs.get(name) for name in executor.identifying_refs):
+        return result
+    async with engine.store.deciding() as tx:
+        holder = await tx.holder_of(work.claim.node_id, refs, executor.identifying_refs)
+    if holder is None:
+        return result
+    message = (
+        f"what was found is {holder}'s already, so nothing is known of this one's own: look for it at the provider"
+    )
+    return ExecutionResult(
+        status=ResultStatus.UNKNOWN,
+        error_code="FOUND_ANOTHERS",
+        error_message=message,
+        evidence={"operator": message, "found": dict(result.evidence)},
+    )

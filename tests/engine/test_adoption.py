@@ -17,6 +17,7 @@ from tests.engine.provider import ScriptedExecutor, ScriptedProvider, answer
 S = ResultStatus
 KEY = "exec.local.adopting"
 PAIR = plan_of(node("first", executor=KEY), node("last", executor=KEY), edges=(("first", "last"),))
+THEIRS = plan_of(node("theirs", executor=KEY), key="theirs")
 APART = plan_of(node("first", executor=KEY), node("last", executor=KEY), key="apart")
 
 
@@ -246,3 +247,31 @@ async def test_whoever_is_called_for_hears_that_the_node_could_adopt(desk: Desk)
     assert await desk.request_state() == "MANUAL_INTERVENTION"
     [told] = [row["payload"] for row in await desk.callbacks() if row["event_type"] == "request_attention"]
     assert told["allowed_actions"] == ["cancel", "retry last", "adopt last"]
+
+
+@pytest.mark.parametrize("status", [S.COMPLETED, S.ACCEPTED, S.OBSERVING, S.FAILED])
+async def test_a_recovery_that_finds_what_another_node_has_settles_nothing(desk: Desk, status: S) -> None:
+    others = await desk.begin(THEIRS)
+    await take(desk, "theirs", request_id=others)
+    await desk.begin(PAIR)
+    desk.will("submit", "first", TimeoutError("reply lost"))
+    await desk.dispatch()
+    await desk.make_due()
+    desk.will("recover", "first", answer(status, provider_refs={"reference": "0xbeef"}))
+    await desk.recover()
+    row = await desk.node()
+    assert (row["node_state"], row["error_code"]) == ("UNKNOWN", "FOUND_ANOTHERS")
+    assert f"theirs of movement {others}" in row["error_message"]
+    assert "reference" not in row["provider_refs"]
+
+
+async def test_a_recovery_that_finds_what_nobody_else_has_settles_it(desk: Desk) -> None:
+    others = await desk.begin(THEIRS)
+    await take(desk, "theirs", request_id=others)
+    await desk.begin(PAIR)
+    desk.will("submit", "first", TimeoutError("reply lost"))
+    await desk.dispatch()
+    await desk.make_due()
+    desk.will("recover", "first", answer(S.COMPLETED, provider_refs={"reference": "0xcafe"}))
+    await desk.recover()
+    assert (await desk.node())["node_state"] == "COMPLETED"

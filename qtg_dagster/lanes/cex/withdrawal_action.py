@@ -47,7 +47,7 @@ from qtg_dagster.lanes.cex.withdrawal_recovery import (
     not_prepared,
     seen_before,
 )
-from qtg_dagster.lanes.cex.withdrawal_refs import bound_refs, withdrawal_refs
+from qtg_dagster.lanes.cex.withdrawal_refs import VENUE_WITHDRAWAL, bound_refs, withdrawal_refs
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
@@ -60,7 +60,7 @@ _LONG_MISSING = timedelta(minutes=30)
 class WithdrawalAction:
     """Withdraws from a venue account. `config`: venue, asset, chain, amount, destination, memo?, max_fee?"""
 
-    identifying_refs: tuple[str, ...] = ("exchange_withdrawal_id", "withdrawal_client_id")
+    identifying_refs: tuple[str, ...] = (VENUE_WITHDRAWAL, "withdrawal_client_id")
 
     def __init__(self, accounts: VenueAccounts, clock: Clock, witness: ArrivalWitness | None = None) -> None:
         self._accounts = accounts

@@ -7,12 +7,15 @@ from typing import Any
 from qtg_dagster.lanes.cex.orders import Withdrawal
 
 BOUND = "withdrawal_bound"
+#: The venue's id beside the venue: two venues may give the same one.
+VENUE_WITHDRAWAL = "venue_withdrawal"
 
 
 def withdrawal_refs(withdrawal: Withdrawal, withdrawal_id: str) -> dict[str, Any]:
     """What later nodes need to follow this withdrawal."""
     return {
         "exchange_withdrawal_id": withdrawal_id,
+        VENUE_WITHDRAWAL: f"{withdrawal.account.key}:{withdrawal_id}",
         "withdrawal_client_id": withdrawal.order.client_id,
         "withdrawal_amount": withdrawal.order.amount,
     }
