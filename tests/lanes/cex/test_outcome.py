@@ -115,6 +115,18 @@ def test_a_duplicate_is_looked_up_and_never_rejected() -> None:
     assert decide(reply, RULES).verdict is Verdict.DUPLICATE
 
 
+def test_a_used_nonce_is_looked_up_on_a_wire_that_has_no_ids() -> None:
+    """A perpetuals venue's words: whatever took the nonce may be the first copy of this very request."""
+
+    def read(body: Any) -> SubmitBody:
+        failed = body.get("status") == "err"
+        return SubmitBody(error_code="err" if failed else None, message=str(body.get("response")), success=not failed)
+
+    rules = SubmitRules(read=read, refusals=frozenset(), duplicate_texts=("duplicate nonce",))
+    said = {"status": "err", "response": "Invalid nonce: duplicate nonce 1788895523507"}
+    assert decide(RawReply(sent=True, status=200, json=said), rules).verdict is Verdict.DUPLICATE
+
+
 def test_only_clock_refusals_are_confirmed_first() -> None:
     late = decide(RawReply(sent=True, status=400, json={"code": -1021, "msg": ""}), RULES)
     signature = decide(RawReply(sent=True, status=400, json={"code": -1022, "msg": ""}), RULES)
