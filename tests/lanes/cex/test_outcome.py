@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qtg_dagster.lanes.cex.outcome import Verdict, decide, usable_id
+from qtg_dagster.lanes.cex.outcome import SubmitBody, SubmitRules, Verdict, decide, usable_id
 from qtg_dagster.lanes.cex.reply import RawReply, exact_json
 from qtg_dagster.lanes.cex.venues.binance import REFUSALS, VENUE
 
