@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 
+from qtg_dagster.domain.balances import BalanceFetcher
 from qtg_dagster.domain.contract import HealthReport, HealthState
 from qtg_dagster.host.findings import Finding
 from qtg_dagster.settings import Settings
@@ -96,14 +97,15 @@ async def _ask_health(settings: Settings) -> list[Finding]:
     from qtg_dagster.composition import open_platform
 
     async with open_platform(settings, pool_size=2) as platform:
-        asked = [_health(key, executor.health) for key, executor in platform.executors.items()]
-        asked += [_health(key, signer.health) for key, signer in platform.signers.items()]
+        asked = [ask_health(key, executor.health) for key, executor in platform.executors.items()]
+        asked += [ask_health(key, signer.health) for key, signer in platform.signers.items()]
         if not asked:
             return [Finding("executors", False, "none is registered", "set MG_INVENTORY_FILE, or start the sandbox")]
         return list(await asyncio.gather(*asked))
 
 
-async def _health(key: str, ask: Callable[[], Awaitable[HealthReport | None]]) -> Finding:
+async def ask_health(key: str, ask: Callable[[], Awaitable[HealthReport | None]]) -> Finding:
+    """What an executor or signer says of itself."""
     try:
         report = await asyncio.wait_for(ask(), _PATIENCE_SECONDS)
     except Exception as error:  # noqa: BLE001 - what it raises is the finding
@@ -117,17 +119,18 @@ async def _health(key: str, ask: Callable[[], Awaitable[HealthReport | None]]) -
 
 async def _read_balances(settings: Settings) -> list[Finding]:
     from qtg_dagster.composition import open_platform
-    from qtg_dagster.domain.balances import BalanceFetcher
-
-    async def read(fetcher: BalanceFetcher) -> Finding:
-        try:
-            readings = await asyncio.wait_for(fetcher.fetch(), _PATIENCE_SECONDS)
-        except Exception as error:  # noqa: BLE001 - what it raises is the finding
-            return Finding(fetcher.venue_key, False, _words(error), "is it up, are its keys right?")
-        return Finding(fetcher.venue_key, True, f"{len(readings)} balances read")
 
     async with open_platform(settings, pool_size=2) as platform:
-        return list(await asyncio.gather(*(read(fetcher) for fetcher in platform.balance_fetchers)))
+        return list(await asyncio.gather(*(read_wallets(fetcher) for fetcher in platform.balance_fetchers)))
+
+
+async def read_wallets(fetcher: BalanceFetcher) -> Finding:
+    """Whether a venue's or chain's balances can be read."""
+    try:
+        readings = await asyncio.wait_for(fetcher.fetch(), _PATIENCE_SECONDS)
+    except Exception as error:  # noqa: BLE001 - what it raises is the finding
+        return Finding(fetcher.venue_key, False, _words(error), "is it up, are its keys right?")
+    return Finding(fetcher.venue_key, True, f"{len(readings)} balances read")
 
 
 def _words(error: Exception) -> str:

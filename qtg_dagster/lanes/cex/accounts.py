@@ -11,6 +11,7 @@ from typing import Any
 
 from qtg_dagster.domain.errors import ConfigurationError, InvalidInput
 from qtg_dagster.inventory import Inventory, VenueEntry
+from qtg_dagster.lanes.cex.access import access_refusal
 from qtg_dagster.lanes.cex.reply import LookupFailed, RawReply
 from qtg_dagster.lanes.cex.transport import Credentials, Transport
 from qtg_dagster.lanes.cex.venue import Call, NetworkRules, Repeats, Venue, load_venue
@@ -67,7 +68,8 @@ class VenueAccount:
     async def read(self, call: Call) -> Any:
         """The JSON of a read; raises `LookupFailed` when there is no well-formed 2xx answer.
 
-        A venue that asked for a pause is not asked anything until it is over: insisting gets an address banned.
+        It is an `AccessRefused` where the venue says why it lets us not in. A venue that asked for a pause is not asked
+        anything until it is over: insisting gets an address banned.
         """
         pause = self._paused_until - time.monotonic()
         if pause > 0:
@@ -75,6 +77,9 @@ class VenueAccount:
         reply = await self.transport.call(call)
         if reply.status in _THROTTLED:
             self._paused_until = time.monotonic() + (reply.retry_after_seconds or _DEFAULT_PAUSE_SECONDS)
+        refusal = access_refusal(self.key, self.venue, reply)
+        if refusal is not None:
+            raise refusal
         return reply.payload()
 
     async def networks(self, coin: str) -> tuple[NetworkRules, ...]:

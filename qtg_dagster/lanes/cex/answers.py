@@ -8,11 +8,14 @@ from typing import Any
 from qtg_dagster.domain.contract import ExecutionResult, ResultStatus
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.redaction import redact
+from qtg_dagster.lanes.cex.access import AccessRefused
 from qtg_dagster.lanes.cex.reply import LookupFailed
 
 #: Seconds until the next look when only a person can help: the record may still change.
 OPERATOR_LOOK_SECONDS = 600.0
 FAILED_LOOK_SECONDS = 15.0
+#: Seconds until preflight asks again what passes by itself.
+PASSING_SECONDS = 60.0
 
 
 def refused(problem: InvalidInput) -> ExecutionResult:
@@ -34,6 +37,15 @@ def not_now(code: str, message: str, *, retry_after_seconds: float) -> Execution
         retry_after_seconds=retry_after_seconds,
         evidence={"problem": message},
     )
+
+
+def not_let_in(refusal: AccessRefused) -> ExecutionResult:
+    """Preflight's no to a venue that lets us not in: for good where the inventory or the key must change."""
+    invalid = refusal.invalid
+    if invalid is not None:
+        return refused(invalid)
+    wait = refusal.retry_after_seconds or PASSING_SECONDS
+    return not_now(refusal.remedy.code, f"{refusal.problem}. {refusal.remedy.fix}", retry_after_seconds=wait)
 
 
 def lookup_failed(status: ResultStatus, problem: LookupFailed) -> ExecutionResult:

@@ -28,14 +28,16 @@ async def venues_health(accounts: VenueAccounts) -> HealthReport | None:
 
 async def venue_health(account: VenueAccount, seconds: float) -> HealthReport:
     """The venue's own status, and a signed request without effect, both within `seconds`."""
+    said: list[str] = []
     try:
         await account.open()
         async with asyncio.timeout(seconds):
-            problems = (await account.maintenance(), await account.permission_problem())
+            for ask in (account.maintenance, account.permission_problem):
+                problem = await ask()
+                said += [problem] if problem else []
     except TimeoutError:
         return HealthReport(health_state=HealthState.DOWN, detail=f"no answer within {seconds:g} s")
-    except QtgError as problem:
-        return HealthReport(health_state=HealthState.DOWN, detail=str(problem))
-    found = "; ".join(problem for problem in problems if problem)
-    state = HealthState.DEGRADED if found else HealthState.HEALTHY
-    return HealthReport(health_state=state, detail=found or "reachable, key accepted")
+    except QtgError as error:
+        return HealthReport(health_state=HealthState.DOWN, detail="; ".join([*said, str(error)]))
+    state = HealthState.DEGRADED if said else HealthState.HEALTHY
+    return HealthReport(health_state=state, detail="; ".join(said) or "reachable, key accepted")

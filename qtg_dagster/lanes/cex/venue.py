@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from qtg_dagster.domain.errors import ConfigurationError
-from qtg_dagster.lanes.cex.outcome import SubmitRules
+from qtg_dagster.lanes.cex.outcome import SubmitBody, SubmitRules
 from qtg_dagster.lanes.cex.paging import Paging
 
 
@@ -68,6 +68,7 @@ class Access(StrEnum):
     NO_PERMISSION = "NO_PERMISSION"
     KEY_IP_OR_PERMISSION = "KEY_IP_OR_PERMISSION"  # the venue has one answer for all three
     CLOCK = "CLOCK"
+    NONCE = "NONCE"  # a higher one was used already
     MAINTENANCE = "MAINTENANCE"
 
 
@@ -237,7 +238,7 @@ class Venue(ABC):
     lists_closed_networks: bool = True  # else a network that is missing may be closed for the moment
     histories_of_all_coins: bool = True  # else a history has to be asked for coin by coin
     balance_pages: Paging | None = None  # where the balances of one wallet come in pages
-    #: Codes with which any endpoint says that it does not let us in; `submit_rules.read` reads them from a body.
+    #: Codes with which any endpoint says that it does not let us in; `read_error` reads them from a body.
     access_codes: Mapping[str, Access] = MappingProxyType({})
 
     @property
@@ -278,6 +279,10 @@ class Venue(ABC):
 
     @abstractmethod
     def read_deposits(self, body: Any) -> tuple[DepositRow, ...]: ...
+
+    def read_error(self, body: Any) -> SubmitBody:
+        """The code and words in an answer of any endpoint; never raises."""
+        return self.submit_rules.read(body)
 
     def system_status(self) -> Call | None:
         return None

@@ -21,9 +21,17 @@ from qtg_dagster.domain.contract import (
 from qtg_dagster.domain.errors import Conflict, InvalidInput, QtgError
 from qtg_dagster.domain.plans import RiskControls
 from qtg_dagster.domain.review import FeeEstimate
+from qtg_dagster.lanes.cex.access import AccessRefused
 from qtg_dagster.lanes.cex.accounts import VenueAccounts
 from qtg_dagster.lanes.cex.adopting import judge_adoption, look_up_adopted
-from qtg_dagster.lanes.cex.answers import FAILED_LOOK_SECONDS, lookup_failed, not_now, observing, refused
+from qtg_dagster.lanes.cex.answers import (
+    FAILED_LOOK_SECONDS,
+    lookup_failed,
+    not_let_in,
+    not_now,
+    observing,
+    refused,
+)
 from qtg_dagster.lanes.cex.fee_estimate import estimate_withdrawal_fee
 from qtg_dagster.lanes.cex.health import venues_health
 from qtg_dagster.lanes.cex.negative_proof import ArrivalWitness
@@ -80,6 +88,8 @@ class WithdrawalAction:
             return await check_withdrawal(withdrawal, self._accounts, _controls(context), self._clock)
         except InvalidInput as problem:
             return refused(problem)
+        except AccessRefused as problem:
+            return not_let_in(problem)
         except LookupFailed as problem:
             wait = problem.retry_after_seconds or FAILED_LOOK_SECONDS
             return not_now("VENUE_UNREADABLE", str(problem), retry_after_seconds=wait)

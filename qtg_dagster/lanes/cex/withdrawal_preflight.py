@@ -14,13 +14,12 @@ from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import RiskControls
 from qtg_dagster.domain.risk import check_amount, check_destination
 from qtg_dagster.lanes.cex.accounts import VenueAccount, VenueAccounts
-from qtg_dagster.lanes.cex.answers import not_now
+from qtg_dagster.lanes.cex.answers import PASSING_SECONDS, not_now
 from qtg_dagster.lanes.cex.orders import Withdrawal
 from qtg_dagster.lanes.cex.venue import CoinBalance, FeeRule, NetworkRules
 from qtg_dagster.lanes.cex.withdrawal_destination import as_saved, check_still_ours
 
 MAX_SKEW = timedelta(seconds=1)
-_RETRY_SECONDS = 60.0
 
 
 async def check_withdrawal(
@@ -33,19 +32,19 @@ async def check_withdrawal(
     check_amount(controls, withdrawal.amount, field="config.amount")
     check_destination(controls, withdrawal.config.destination, field="config.destination")
     account = withdrawal.account
-    maintenance, problem, listed, balance, skew, _ = await asyncio.gather(
-        account.maintenance(),
-        account.permission_problem(),
+    # The key is tried alone before it is used for all else: a venue locks those out who insist with a wrong one.
+    maintenance, problem = await asyncio.gather(account.maintenance(), account.permission_problem())
+    if problem is not None:
+        raise InvalidInput(f"venues.{account.key}.api_key", problem, "Use a key with the permission.")
+    listed, balance, skew, _ = await asyncio.gather(
         account.networks(withdrawal.order.coin),
         wallet_balance(account, withdrawal.order.coin),
         clock_skew(account, clock),
         check_still_ours(withdrawal, accounts),
     )
-    if problem is not None:
-        raise InvalidInput(f"venues.{account.key}.api_key", problem, "Use a key with the permission.")
     if not account.venue.lists_closed_networks and withdrawal.order.network not in {rules.network for rules in listed}:
         message = f"{account.key} lists no way out over {withdrawal.order.network} now: it is closed, or misspelt"
-        return not_now("NETWORK_SUSPENDED", message, retry_after_seconds=_RETRY_SECONDS)
+        return not_now("NETWORK_SUSPENDED", message, retry_after_seconds=PASSING_SECONDS)
     rules = network_rules(withdrawal, listed)
     check_amount_rules(withdrawal, rules)
     check_memo(withdrawal, rules)
@@ -59,13 +58,13 @@ def _passing_problem(
     account: VenueAccount, maintenance: str | None, rules: NetworkRules, skew: timedelta
 ) -> ExecutionResult | None:
     if maintenance is not None:
-        return not_now("VENUE_DOWN", f"{account.key}: {maintenance}", retry_after_seconds=_RETRY_SECONDS)
+        return not_now("VENUE_DOWN", f"{account.key}: {maintenance}", retry_after_seconds=PASSING_SECONDS)
     if not rules.withdraw_enabled:
         message = f"{account.key}: withdrawals on {rules.network} are suspended"
-        return not_now("NETWORK_SUSPENDED", message, retry_after_seconds=_RETRY_SECONDS)
+        return not_now("NETWORK_SUSPENDED", message, retry_after_seconds=PASSING_SECONDS)
     if skew > MAX_SKEW:
         message = f"this clock and {account.key}'s differ by {skew.total_seconds():.1f} s; synchronise this machine"
-        return not_now("CLOCK_SKEW", message, retry_after_seconds=_RETRY_SECONDS)
+        return not_now("CLOCK_SKEW", message, retry_after_seconds=PASSING_SECONDS)
     return None
 
 

@@ -24,7 +24,8 @@ class Conditions(Frozen):
     travel_rule: bool = Field(default=False, description="withdrawals need the travel rule's own endpoint")
     key_reads: bool = True
     key_withdraws: bool = True
-    ip_restricted: bool = False
+    ip_restricted: bool = Field(default=False, description="the key is bound to addresses, this client's among them")
+    ip_allowed: bool = Field(default=True, description="false = the key is bound to others, and refused from here")
     account_status: str = "Normal"
     clock_skew_ms: int = Field(default=0, description="the venue's clock minus the true time")
 

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.sandbox.exchange import dialects
-from qtg_dagster.sandbox.exchange.declined import Declined
+from qtg_dagster.sandbox.exchange.declined import Declined, Reason
 from qtg_dagster.sandbox.exchange.wire import Parameters, Refusal, VenueRequest
 
 if TYPE_CHECKING:
@@ -122,6 +122,10 @@ class Dialect(ABC):
     @abstractmethod
     def decline(self, declined: Declined) -> Refusal:
         """The venue's words for a reason."""
+
+    def not_from_here(self) -> Refusal:
+        """The venue's words to a key from an address that the key is not bound to."""
+        return self.decline(Declined(Reason.KEY_MAY_NOT))
 
     @abstractmethod
     def error_body(self, refusal: Refusal) -> Any:

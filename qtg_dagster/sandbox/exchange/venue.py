@@ -71,6 +71,8 @@ class Venue:
         if self.conditions.maintenance:
             raise self.dialect.decline(Declined(Reason.MAINTENANCE))
         parameters = self.dialect.authenticate(request).at(place)
+        if not self.conditions.ip_allowed:
+            raise self.dialect.not_from_here()
         withdraws = endpoint.access is Access.WITHDRAW
         if not (self.conditions.key_withdraws if withdraws else self.conditions.key_reads):
             raise self.dialect.decline(Declined(Reason.KEY_MAY_NOT))

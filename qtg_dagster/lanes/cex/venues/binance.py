@@ -23,6 +23,7 @@ from qtg_dagster.lanes.cex.readings import (
     utc_text,
 )
 from qtg_dagster.lanes.cex.venue import (
+    Access,
     Call,
     CoinBalance,
     DepositAddress,
@@ -59,6 +60,15 @@ REFUSALS = frozenset(
     {"-1021", "-1022", "-2014", "-2015", "-4001", "-4003", "-4026", "-4104", "-4106"}
     | {str(-code) for code in range(1100, 1106)}
 )
+ACCESS_CODES: Mapping[str, Access] = {
+    "-1002": Access.NO_PERMISSION,
+    "-1016": Access.MAINTENANCE,
+    "-1021": Access.CLOCK,
+    "-1022": Access.WRONG_SIGNATURE,
+    "-2008": Access.WRONG_KEY,
+    "-2014": Access.WRONG_KEY,
+    "-2015": Access.KEY_IP_OR_PERMISSION,
+}
 NETWORK_ALIASES: Mapping[str, str] = {
     "ERC20": "ETH",
     "TRC20": "TRX",
@@ -98,6 +108,7 @@ class BinanceVenue(Venue):
     history_window = timedelta(days=90, seconds=-1)
     ids_per_lookup = 45
     withdrawal_pages = deposit_pages = ByOffset(_PAGE)
+    access_codes = ACCESS_CODES
     submit_cost = 6.0  # weight 900 of 180,000 a minute
     submit_rules = SubmitRules(
         read=_read_submit,

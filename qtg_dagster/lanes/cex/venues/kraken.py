@@ -12,6 +12,7 @@ from qtg_dagster.lanes.cex.paging import ByToken
 from qtg_dagster.lanes.cex.readings import decimal, field, ident, moment_of_seconds, rows, seconds, step_of, text
 from qtg_dagster.lanes.cex.reply import LookupFailed
 from qtg_dagster.lanes.cex.venue import (
+    Access,
     Call,
     CoinBalance,
     DepositRow,
@@ -46,6 +47,13 @@ REFUSALS = frozenset(
     {"EAPI:Invalid key", "EAPI:Invalid signature", "EGeneral:Permission denied"}
     | {f"EFunding:{reason}" for reason in _FUNDING}
 )
+ACCESS_CODES: Mapping[str, Access] = {
+    "EAPI:Invalid key": Access.WRONG_KEY,
+    "EAPI:Invalid signature": Access.WRONG_SIGNATURE,
+    "EAPI:Invalid nonce": Access.NONCE,
+    "EGeneral:Permission denied": Access.NO_PERMISSION,
+    "EService:Unavailable": Access.MAINTENANCE,
+}
 #: Assets listed early have a class letter before their name; answers use it, and requests may.
 _FIRST_NAMES: Mapping[str, str] = {
     **{f"X{name}": name for name in ("XBT", "ETH", "ETC", "LTC", "XRP", "XLM", "XMR", "XDG", "ZEC", "REP", "MLN")},
@@ -87,6 +95,7 @@ class KrakenVenue(Venue):
     ids_per_lookup = 0
     withdrawal_pages = ByToken(lambda body: _next_cursor(body))
     deposit_pages = withdrawal_pages
+    access_codes = ACCESS_CODES
     submit_cost = 3.0
     rate_window_seconds = 30.0
     submit_rules = SubmitRules(read=_read_submit, refusals=REFUSALS, duplicate_texts=("duplicate", "already exist"))

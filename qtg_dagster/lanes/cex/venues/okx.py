@@ -11,6 +11,7 @@ from qtg_dagster.lanes.cex.paging import OlderThan
 from qtg_dagster.lanes.cex.readings import decimal, field, ident, milliseconds, moment, rows, state_in, step_of, text
 from qtg_dagster.lanes.cex.reply import LookupFailed
 from qtg_dagster.lanes.cex.venue import (
+    Access,
     Call,
     CoinBalance,
     DepositAddress,
@@ -45,6 +46,16 @@ REFUSALS = frozenset(
     {"50011", *(str(code) for code in range(50102, 50115))}
     | {"58203", "58205", "58206", "58207", "58209", "58221", "58222", "58350"}
 )
+ACCESS_CODES: Mapping[str, Access] = {
+    **dict.fromkeys(("50001", "50005"), Access.MAINTENANCE),
+    **dict.fromkeys(("50101", "50103", "50111", "50119"), Access.WRONG_KEY),  # 50101: of another site of theirs
+    **dict.fromkeys(("50102", "50107", "50112"), Access.CLOCK),
+    **dict.fromkeys(("50104", "50105"), Access.WRONG_PASSPHRASE),
+    **dict.fromkeys(("50106", "50113"), Access.WRONG_SIGNATURE),
+    "50110": Access.IP_NOT_ALLOWED,
+    "50114": Access.KEY_IP_OR_PERMISSION,
+    "50120": Access.NO_PERMISSION,
+}
 NETWORK_ALIASES: Mapping[str, str] = {
     "ETH": "ERC20",
     "TRX": "TRC20",
@@ -83,6 +94,7 @@ class OkxVenue(Venue):
     history_window = timedelta(days=90)
     ids_per_lookup = 1
     withdrawal_pages = deposit_pages = OlderThan(_PAGE, "ts")
+    access_codes = ACCESS_CODES
     submit_cost = 5 / 3
     rate_window_seconds = 12.0
     status_seconds = 5.0  # it may be asked for once in so long

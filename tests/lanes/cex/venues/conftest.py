@@ -29,10 +29,18 @@ class Desk:
     """The lane at one venue, and the stand-in's side door."""
 
     def __init__(
-        self, bench: Bench, lane: CexLane, executors: ExecutorRegistry, control: ExchangeControl, address: str
+        self,
+        bench: Bench,
+        lane: CexLane,
+        executors: ExecutorRegistry,
+        control: ExchangeControl,
+        address: str,
+        again: Callable[..., Desk],
     ) -> None:
         self.bench, self.lane, self.control, self.address = bench, lane, control, address
         self._executors = executors
+        #: Another lane at the same venue; keywords change the inventory's entry.
+        self.again = again
 
     def executor(self, role: str) -> Any:
         return self._executors.resolve(f"exec.cex.{role}")
@@ -64,12 +72,16 @@ async def open_desk(
             if bench.passphrase is not None:
                 monkeypatch.setenv("DESK_PASSPHRASE", bench.passphrase)
             running = await stack.enter_async_context(serving(_exchange(bench, tmp_path, key_file)))
-            inventory = Inventory.model_validate(_inventory(bench, f"{running.address}/venue_a", entry))
-            executors = ExecutorRegistry()
-            lane = register(executors, inventory, clock=clock, timeout_seconds=1, health_seconds=1)
             control = await stack.enter_async_context(ExchangeControl(running.address, Secret(TOKEN)))
-            stack.push_async_callback(lane.close)
-            return Desk(bench, lane, executors, control, running.address)
+
+            def desk(**fields: Any) -> Desk:
+                inventory = Inventory.model_validate(_inventory(bench, f"{running.address}/venue_a", entry | fields))
+                executors = ExecutorRegistry()
+                lane = register(executors, inventory, clock=clock, timeout_seconds=1, health_seconds=1)
+                stack.push_async_callback(lane.close)
+                return Desk(bench, lane, executors, control, running.address, desk)
+
+            return desk()
 
         yield start
 

@@ -83,22 +83,6 @@ async def test_what_the_venues_words_mean(
 
 
 @EVERYWHERE
-async def test_maintenance_and_closed_networks_are_waited_out(bench: Bench, open_desk: Any, order: Any) -> None:
-    desk = await open_desk(bench)
-    action = desk.executor("withdrawal_action")
-    await desk.control.set_conditions("venue_a", withdraw_disabled=[f"ETH/{bench.network}"])
-    answer = await action.preflight(order())
-    assert (answer.status, answer.error_code) == (ResultStatus.NOT_SENT, "NETWORK_SUSPENDED")
-    await desk.control.set_conditions("venue_a", withdraw_disabled=[], maintenance=True)
-    answer = await action.preflight(order())
-    assert answer.status is ResultStatus.NOT_SENT
-    await desk.control.set_conditions("venue_a", maintenance=False, key_withdraws=False)
-    answer = await action.preflight(order())
-    assert answer.status is ResultStatus.REJECTED
-    assert "api_key" in answer.error_message
-
-
-@EVERYWHERE
 @pytest.mark.parametrize("amount", ["0.000001", "1.500001", "100.5"])
 async def test_amounts_off_the_rules_are_refused(bench: Bench, amount: str, open_desk: Any, order: Any) -> None:
     desk = await open_desk(bench)

@@ -99,3 +99,14 @@ async def test_a_path_that_the_venue_does_not_have_is_refused_in_its_shape(drive
         reply = await http.get("/venue_a/nonsense")
     assert driver.submitted_id(reply.json()) is None
     assert (await venue.control.requests())[0]["outcome"].startswith("refused")
+
+
+async def test_a_key_that_is_bound_to_other_addresses_is_refused_all(driver: Driver, venue: Any) -> None:
+    client = venue.connect()
+    await venue.control.set_conditions("venue_a", ip_allowed=False)
+    for ask in (driver.free(client, "ETH"), driver.submit(client, Order())):
+        with pytest.raises(ccxt.BaseError):
+            await ask
+    assert {row["outcome"].split()[0] for row in await venue.control.requests()} == {"refused"}
+    assert await driver.works(client)
+    assert await venue.executed() == []

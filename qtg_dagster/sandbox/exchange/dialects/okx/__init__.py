@@ -60,6 +60,9 @@ class OkxDialect(Dialect):
         code, message, status = _WORDS[declined.reason]
         return Refusal(code, message, status)
 
+    def not_from_here(self) -> Refusal:
+        return Refusal("50110", "Your IP is not included in your API key's IP whitelist.", 401)
+
     def error_body(self, refusal: Refusal) -> dict[str, Any]:
         return {"code": refusal.code, "msg": refusal.message, "data": []}
 
