@@ -37,6 +37,9 @@ _WORK = (
 _PROPOSALS = ("template_proposals", "template_proposal_decisions")
 _SWITCHES = ("breakers", "breaker_starts", "velocity_limits", "velocity_spends", "alerts")
 _TRANSFERS = ("capital_transfer_requests", "ccip_send_intent")
+#: Venues' records: what is known of a transfer changes, what was seen when does not.
+_RECORD = ("cex_transfers", "cex_transfer_days")
+_RECORD_EVIDENCE = ("cex_transfer_events", "cex_transfer_readings")
 #: What whoever works shows of itself.
 _ALIVE = ("runners", "worker_heartbeats")
 _PRESENCE = (*_ALIVE, "cycles", "executor_registry", "signer_registry")
@@ -58,6 +61,7 @@ _ALERT_SIGHTS = (
     *("movement_templates", "movement_plan_versions", "movement_plan_nodes", "movement_plan_edges", "plan_documents"),
     *("executor_registry", "signer_registry", "core_group_events", "breakers", "breaker_starts"),
     *("evm_nonce_reservation", "evm_nonce_fillers", "signer_journal"),
+    *("cex_transfers", "cex_transfer_days"),
 )
 
 #: What delivery writes of a callback; what it says and whom it is for is written once.
@@ -78,6 +82,8 @@ GRANTS: dict[str, dict[str, tuple[str, ...]]] = {
             *_SWITCHES,
             *_TRANSFERS,
             "capital_transfer_attempts",
+            *_RECORD,
+            *_RECORD_EVIDENCE,
             *_PRESENCE,
             *_TEMPLATES,
             *_EVIDENCE,
@@ -85,7 +91,7 @@ GRANTS: dict[str, dict[str, tuple[str, ...]]] = {
             *_PROPOSALS,
             "movement_callback_outbox",
         ),
-        "UPDATE": (*_WORK, *_SWITCHES, *_TRANSFERS, *_PRESENCE, *_TEMPLATES),
+        "UPDATE": (*_WORK, *_SWITCHES, *_TRANSFERS, *_RECORD, *_PRESENCE, *_TEMPLATES),
         "UPDATE (proposal_state, plan_version_id, decided_at)": ("template_proposals",),
         "UPDATE (status, attempts, next_attempt_at, resends)": ("movement_callback_outbox",),
         "DELETE": ("breaker_starts", "velocity_limits"),
