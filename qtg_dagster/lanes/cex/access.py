@@ -44,6 +44,11 @@ REMEDIES: Mapping[Access, Remedy] = {
         "it does not take this API key from this machine's address",
         "Add the address under which this machine reaches the venue to the key's allowed addresses there.",
     ),
+    Access.ACCOUNT_KIND: Remedy(
+        "wire",
+        "it does not serve accounts of this kind over this wire",
+        "Use an account, or a sub-account, of the kind that docs/venues.md names for this wire.",
+    ),
     Access.NO_PERMISSION: Remedy(
         "api_key",
         "the API key lacks a permission",

@@ -10,6 +10,8 @@ from qtg_dagster.lanes.cex.orders import withdrawal_of
 from qtg_dagster.lanes.cex.venue import FeeRule
 from qtg_dagster.lanes.cex.withdrawal_preflight import network_rules
 
+_SIDES = {FeeRule.FROM_AMOUNT: "out of", FeeRule.ON_TOP: "beside", FeeRule.EITHER: "out of or beside"}
+
 
 async def estimate_withdrawal_fee(accounts: VenueAccounts, context: ExecutionContext) -> FeeEstimate:
     """The fee that the venue lists for the coin on the network.
@@ -19,11 +21,10 @@ async def estimate_withdrawal_fee(accounts: VenueAccounts, context: ExecutionCon
     withdrawal = withdrawal_of(context, accounts)
     account, order = withdrawal.account, withdrawal.order
     rules = network_rules(withdrawal, await account.networks(order.coin))
-    included = account.venue.fee_rule is FeeRule.FROM_AMOUNT
-    side = "out of" if included else "beside"
+    rule = account.venue.fee_rule
     return FeeEstimate(
         asset=withdrawal.config.asset,
         amount=plain_decimal(rules.fee),
-        how=f"listed by {account.key} for {order.coin} on {rules.network}, {side} the amount",
-        on_top=not included,
+        how=f"listed by {account.key} for {order.coin} on {rules.network}, {_SIDES[rule]} the amount",
+        on_top=rule is not FeeRule.FROM_AMOUNT,
     )

@@ -57,6 +57,10 @@ def differing_terms(order: Order, row: WithdrawalRow, venue: Venue) -> tuple[str
 
 
 def amount_agrees(asked: Decimal, row: WithdrawalRow, venue: Venue) -> bool:
-    """Whether a row's amount is the amount asked for, its fee counted as the venue counts it."""
-    other = row.amount + row.fee if venue.fee_rule is FeeRule.FROM_AMOUNT else row.amount - row.fee
-    return asked in (row.amount, other)
+    """Whether a row's amount is the amount asked for, its fee counted as the venue counts it, or may count it."""
+    counted = [row.amount]
+    if venue.fee_rule is not FeeRule.ON_TOP:
+        counted.append(row.amount + row.fee)
+    if venue.fee_rule is not FeeRule.FROM_AMOUNT:
+        counted.append(row.amount - row.fee)
+    return asked in counted

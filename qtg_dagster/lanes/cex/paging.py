@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 from qtg_dagster.lanes.cex.reply import LookupFailed
@@ -49,6 +50,31 @@ class AfterId:
 
     def following(self, body: Any, rows: Rows, cursor: str | None) -> str | None:  # noqa: ARG002
         return _moved(_text(rows[-1], self.name), cursor) if len(rows) >= self.size else None
+
+
+@dataclass(frozen=True, slots=True)
+class BelowId:
+    """Newest first, and newer ids are higher whole numbers; the cursor is one that ids have to be below.
+
+    A page that is not in the order of its ids may leave out rows that no other page shows.
+    """
+
+    size: int
+    name: str
+
+    def following(self, body: Any, rows: Rows, cursor: str | None) -> str | None:  # noqa: ARG002
+        if len(rows) < self.size:
+            return None
+        ids = [_text(row, self.name) for row in rows]
+        if not all(found.isascii() and found.isdigit() for found in ids):
+            raise LookupFailed("MALFORMED", f"a page of rows without a whole {self.name}")
+        numbers = [int(found) for found in ids]
+        bound = [] if cursor is None else [int(cursor)]
+        if any(later >= earlier for earlier, later in pairwise(bound + numbers)):
+            raise LookupFailed(
+                "PAGES_OUT_OF_ORDER", f"a page that is not in the order of {self.name}: rows may be missing"
+            )
+        return ids[-1]
 
 
 @dataclass(frozen=True, slots=True)

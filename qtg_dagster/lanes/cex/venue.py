@@ -35,6 +35,7 @@ class FeeRule(StrEnum):
 
     FROM_AMOUNT = "FROM_AMOUNT"  # less arrives than is asked for
     ON_TOP = "ON_TOP"  # what is asked for arrives, and the account gives more
+    EITHER = "EITHER"  # not documented: the account must be able to give more, and less may arrive
 
 
 class Identity(StrEnum):
@@ -65,6 +66,7 @@ class Access(StrEnum):
     WRONG_SIGNATURE = "WRONG_SIGNATURE"
     WRONG_PASSPHRASE = "WRONG_PASSPHRASE"  # noqa: S105 - a reason, no secret
     IP_NOT_ALLOWED = "IP_NOT_ALLOWED"
+    ACCOUNT_KIND = "ACCOUNT_KIND"  # this wire is not for accounts of that kind
     NO_PERMISSION = "NO_PERMISSION"
     KEY_IP_OR_PERMISSION = "KEY_IP_OR_PERMISSION"  # the venue has one answer for all three
     CLOCK = "CLOCK"
@@ -279,6 +281,10 @@ class Venue(ABC):
 
     @abstractmethod
     def read_deposits(self, body: Any) -> tuple[DepositRow, ...]: ...
+
+    def arriving(self, row: WithdrawalRow) -> Decimal:
+        """What arrives of a withdrawal on record: where rows do not show that, what follows from them."""
+        return row.amount
 
     def read_error(self, body: Any) -> SubmitBody:
         """The code and words in an answer of any endpoint; never raises."""

@@ -76,7 +76,7 @@ def judge_withdrawal(
         return observing(evidence)
     if tx_hash is None and not row.internal:
         return observing(evidence, code="NO_TRANSACTION", message="done at the venue, and no transaction is shown")
-    return _completed(row, tx_hash, evidence)
+    return _completed(account, row, tx_hash, evidence)
 
 
 def _is_ours(config: WithdrawalStatusConfig, account: VenueAccount, row: WithdrawalRow) -> bool:
@@ -88,7 +88,9 @@ def _is_ours(config: WithdrawalStatusConfig, account: VenueAccount, row: Withdra
     )
 
 
-def _completed(row: WithdrawalRow, tx_hash: str | None, evidence: dict[str, object]) -> ExecutionResult:
+def _completed(
+    account: VenueAccount, row: WithdrawalRow, tx_hash: str | None, evidence: dict[str, object]
+) -> ExecutionResult:
     # An internal transfer never reaches a chain: the venue's word is all there is, and no hash is made up.
     where = {"tx_hash": tx_hash} if tx_hash is not None else {"internal_transfer": row.tx_id or row.withdrawal_id}
     return ExecutionResult(
@@ -96,7 +98,7 @@ def _completed(row: WithdrawalRow, tx_hash: str | None, evidence: dict[str, obje
         provider_refs={
             **where,
             "withdrawal_fee": plain_decimal(row.fee),
-            "withdrawal_amount": plain_decimal(row.amount),
+            "withdrawal_amount": plain_decimal(account.venue.arriving(row)),
         },
         evidence=evidence,
     )

@@ -116,7 +116,7 @@ def check_amount_rules(withdrawal: Withdrawal, rules: NetworkRules) -> None:
         raise InvalidInput(
             "config.amount", f"{plain_decimal(asked)} is above the maximum", f"Give at most {rules.maximum:f}."
         )
-    if withdrawal.account.venue.fee_rule is FeeRule.FROM_AMOUNT and asked <= rules.fee:
+    if withdrawal.account.venue.fee_rule is not FeeRule.ON_TOP and asked <= rules.fee:
         raise InvalidInput("config.amount", f"the fee of {rules.fee:f} would eat it all", "Give more than the fee.")
     ceiling = withdrawal.config.max_fee
     if ceiling is not None and rules.fee > Decimal(ceiling):
@@ -152,9 +152,9 @@ def check_address(withdrawal: Withdrawal, rules: NetworkRules) -> None:
 
 
 def check_balance(withdrawal: Withdrawal, rules: NetworkRules, balance: CoinBalance) -> None:
-    """Raise `InvalidInput` when the wallet cannot pay for the amount, and for the fee where it comes on top."""
+    """Raise `InvalidInput` when the wallet cannot pay for the amount, and for the fee where it may come on top."""
     needed = Decimal(withdrawal.order.amount)
-    if withdrawal.account.venue.fee_rule is FeeRule.ON_TOP:
+    if withdrawal.account.venue.fee_rule is not FeeRule.FROM_AMOUNT:
         needed += rules.fee
     if balance.free < needed:
         raise InvalidInput(

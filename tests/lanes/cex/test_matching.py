@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qtg_dagster.lanes.cex.matching import amount_agrees, differences, same_address, transaction_hash
-from qtg_dagster.lanes.cex.venue import Order, RowState, WithdrawalRow
-from qtg_dagster.lanes.cex.venues.binance import VENUE
+from qtg_dagster.lanes.cex.venue import FeeRule, Order, RowState, WithdrawalRow
+from qtg_dagster.lanes.cex.venues.binance import VENUE, BinanceVenue
 
 ORDER = Order("USDC", "ETH", "0x" + "Ab" * 20, None, "10", "c1")
 ROW = WithdrawalRow(
@@ -34,8 +34,23 @@ ROW = WithdrawalRow(
 )
 
 
+class Undocumented(BinanceVenue):
+    fee_rule = FeeRule.EITHER
+
+
 def test_an_amount_that_includes_the_fee_is_the_same_withdrawal() -> None:
     assert differences(ORDER, ROW, VENUE) == ()
+
+
+@given(st.decimals("0.01", 100, places=4), st.decimals("0.0001", 2, places=4), st.decimals("0.0001", 2, places=4))
+def test_where_no_document_says_how_a_fee_is_counted_either_way_agrees(
+    asked: Decimal, fee: Decimal, off: Decimal
+) -> None:
+    def agrees(amount: Decimal) -> bool:
+        return amount_agrees(asked, replace(ROW, amount=amount, fee=fee), Undocumented())
+
+    assert [agrees(asked), agrees(asked - fee), agrees(asked + fee)] == [True] * 3
+    assert agrees(asked + off) is agrees(asked - off) is (off == fee)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qtg_dagster.lanes.cex.paging import AfterId, ByOffset, ByPageNumber, ByToken, OlderThan, Paging
+from qtg_dagster.lanes.cex.paging import AfterId, BelowId, ByOffset, ByPageNumber, ByToken, OlderThan, Paging
 from qtg_dagster.lanes.cex.reply import LookupFailed
 
 SIZE = 3
@@ -48,6 +48,24 @@ def test_offsets_numbers_and_ids_read_everything_once(moments: list[int]) -> Non
     assert read_all(ByPageNumber(SIZE), lambda at: ({}, rows[(int(at or 1) - 1) * SIZE :][:SIZE])) == rows
     assert read_all(ByPageNumber(SIZE, first=0), lambda at: ({}, rows[int(at or 0) * SIZE :][:SIZE])) == rows
     assert read_all(AfterId(SIZE, "id"), lambda at: ({}, rows[after(at) :][:SIZE])) == rows
+
+
+@given(st.sets(st.integers(1, 10**6), max_size=20))
+def test_pages_below_an_id_are_the_whole_history(ids: set[int]) -> None:
+    rows = [{"id": str(number)} for number in sorted(ids, reverse=True)]
+
+    def serve(cursor: str | None) -> tuple[Row, list[Row]]:
+        return {}, [row for row in rows if cursor is None or int(row["id"]) < int(cursor)][:SIZE]
+
+    assert read_all(BelowId(SIZE, "id"), serve) == rows
+
+
+@pytest.mark.parametrize("ids", [("3", "1", "2"), ("3", "3", "2"), ("9", "8", "7"), ("12", "8", "7"), ("3", "x", "1")])
+def test_a_full_page_out_of_the_order_of_its_ids_is_not_read_on(ids: tuple[str, ...]) -> None:
+    rows = [{"id": number} for number in ids]
+    with pytest.raises(LookupFailed):
+        BelowId(SIZE, "id").following({}, rows, "9")
+    assert BelowId(SIZE + 1, "id").following({}, rows, "9") is None
 
 
 @given(st.lists(st.integers(10, 40), max_size=20))

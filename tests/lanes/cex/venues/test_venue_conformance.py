@@ -93,7 +93,7 @@ class ActionBench:
         return len(await self._made(idempotency_key))
 
     async def _made(self, idempotency_key: str | None) -> list[dict[str, Any]]:
-        from_amount = self.bench.venue.fee_rule is FeeRule.FROM_AMOUNT
+        from_amount = self.bench.venue.fee_rule is not FeeRule.ON_TOP
         rows = await self.desk.executed()
         wanted = None if idempotency_key is None else self._amounts.get(idempotency_key)
         return [

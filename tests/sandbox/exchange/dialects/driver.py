@@ -49,6 +49,7 @@ class Driver(ABC):
     has_client_ids: ClassVar[bool] = True
     has_address_book: ClassVar[bool] = False
     amount_includes_fee: ClassVar[bool] = True
+    tells_status: ClassVar[bool] = True  # whether the venue can be asked if it is in maintenance
     pages_shift: ClassVar[bool] = False  # whether rows that come in between make a reader see rows twice
     grain_ms: ClassVar[int] = 1  # how finely the rows tell their time
     copy_outcome: ClassVar[str] = "executed"  # what becomes of a copy of a request
@@ -102,9 +103,9 @@ class Driver(ABC):
     @abstractmethod
     async def may_withdraw(self, client: Any) -> bool: ...
 
-    @abstractmethod
     async def works(self, client: Any) -> bool:
         """Whether the venue says that it is not in maintenance."""
+        raise NotImplementedError
 
     @abstractmethod
     async def clock_ms(self, client: Any) -> int: ...
