@@ -71,6 +71,13 @@ class VenueEntry(Frozen):
     deposit_addresses: dict[str, str] = Field(
         default_factory=dict, description="chain (CAIP-2) -> our deposit address there, for the plan and the check"
     )
+    travel_rule: SecretSource | None = Field(
+        default=None,
+        description="JSON: destination (`address`, or `address|memo`) -> what the venue wants to know of who receives",
+    )
+    travel_rule_required: bool | None = Field(
+        default=None, description="does the venue want to know beneficiaries; null = it is asked where it can be"
+    )
     settle_seconds: float = Field(default=20, ge=0, description="how long an empty look-up proves nothing")
     absence_is_proof: bool = Field(
         default=False,

@@ -31,7 +31,8 @@ class VenueAccount:
         self._status: str | None = None
         self._status_until = 0.0
         self.entry = entry
-        self.venue: Venue = load_venue(entry.wire)
+        venue = load_venue(entry.wire)
+        self.venue: Venue = venue if entry.travel_rule is None else venue.under_travel_rule()
         if entry.resend_is_safe and self.venue.repeats is not Repeats.IDEMPOTENT:
             raise ConfigurationError(f"venues.{key}.resend_is_safe: {entry.wire} does not promise it; remove the line")
 
@@ -80,7 +81,7 @@ class VenueAccount:
         refusal = access_refusal(self.key, self.venue, reply)
         if refusal is not None:
             raise refusal
-        return reply.payload()
+        return reply.payload(plain=call.plain)
 
     async def networks(self, coin: str) -> tuple[NetworkRules, ...]:
         """What the venue asks of withdrawals of the coin, by network; raises `LookupFailed`."""

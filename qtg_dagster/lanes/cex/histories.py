@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from qtg_dagster.lanes.cex.accounts import VenueAccount
 from qtg_dagster.lanes.cex.matching import transaction_hash
 from qtg_dagster.lanes.cex.reply import LookupFailed
-from qtg_dagster.lanes.cex.venue import DepositRow, Identity, Window, WithdrawalRow
+from qtg_dagster.lanes.cex.venue import Call, DepositRow, Identity, Window, WithdrawalRow
 
 #: Clocks differ and rows are stamped a little off: windows are this much wider.
 MARGIN = timedelta(minutes=10)
@@ -27,7 +27,7 @@ async def withdrawals_by_client_id(
         rows = await withdrawals_between(account, coin, Window(start, now + MARGIN))
         return tuple(row for row in rows if row.client_id == client_id)
     window = Window(start, min(start + venue.client_id_window, now + MARGIN))
-    found = venue.read_withdrawals(await account.read(venue.withdrawal_by_client_id(client_id, window)))
+    found = await _asked(account, venue.withdrawal_by_client_id(client_id, window))
     return _unique(row for row in found if row.client_id == client_id)
 
 
@@ -42,7 +42,7 @@ async def withdrawals_by_ids(
     end = now + MARGIN
     window = Window(end - venue.history_window, end)
     if venue.ids_per_lookup:
-        found = venue.read_withdrawals(await account.read(venue.withdrawals_by_ids(withdrawal_ids, coin, window)))
+        found = await _asked(account, venue.withdrawals_by_ids(withdrawal_ids, coin, window))
         return _unique(row for row in found if row.withdrawal_id in wanted)
     rows: list[WithdrawalRow] = []
     async for page in _pages(account, coin, window):
@@ -79,6 +79,14 @@ async def deposits_since(account: VenueAccount, coin: str, start: datetime, now:
     return tuple(rows.values())
 
 
+async def _asked(account: VenueAccount, calls: Call | tuple[Call, ...]) -> list[WithdrawalRow]:
+    """The rows of all answers; one that fails fails them all."""
+    rows: list[WithdrawalRow] = []
+    for call in (calls,) if isinstance(calls, Call) else calls:
+        rows += account.venue.read_withdrawals(await account.read(call))
+    return rows
+
+
 async def _pages(account: VenueAccount, coin: str, window: Window) -> AsyncIterator[tuple[WithdrawalRow, ...]]:
     venue, cursor = account.venue, None
     for _ in range(_MAX_PAGES):
@@ -108,4 +116,5 @@ def _unique(rows: Iterable[WithdrawalRow]) -> tuple[WithdrawalRow, ...]:
     by_id: dict[str, WithdrawalRow] = {}
     for row in rows:
         by_id[row.withdrawal_id] = row
-    return tuple(by_id.values())
+    twice = {row.other_id for row in by_id.values() if row.other_id is not None}
+    return tuple(row for row in by_id.values() if row.withdrawal_id not in twice)

@@ -22,7 +22,7 @@ def payload_of(withdrawal: Withdrawal) -> str:
         "client_id": order.client_id,
         "memo": order.memo,
     }
-    extra = {"saved_as": order.saved_as, "max_fee": order.max_fee}
+    extra = {"saved_as": order.saved_as, "max_fee": order.max_fee, "beneficiary": order.beneficiary}
     return canonical_json(body | {name: value for name, value in extra.items() if value is not None})
 
 

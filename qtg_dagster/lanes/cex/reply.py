@@ -12,6 +12,7 @@ from qtg_dagster.domain.redaction import redact, redact_text
 
 _BODY_IN_EVIDENCE = 600
 _JSON_IN_EVIDENCE = 4_000
+_LONGEST_WORD = 20
 
 
 class LookupFailed(QtgError):
@@ -43,8 +44,8 @@ class RawReply:
         text = next((value for name, value in self.headers.items() if name.lower() == "retry-after"), "")
         return float(text) if text.isascii() and text.isdigit() else None
 
-    def payload(self) -> Any:
-        """The JSON of a 2xx answer; raises `LookupFailed` for anything else."""
+    def payload(self, *, plain: bool = False) -> Any:
+        """The JSON of a 2xx answer, or, when `plain` is meant, its one word; raises `LookupFailed` for all else."""
         if not self.sent or self.status is None:
             raise LookupFailed("NO_ANSWER", self.error or "the venue gave no answer")
         if not 200 <= self.status < 300:
@@ -53,6 +54,9 @@ class RawReply:
                 redact_text((self.body_text or self.error or "")[:_BODY_IN_EVIDENCE]),
                 retry_after_seconds=self.retry_after_seconds,
             )
+        word = (self.body_text or "").strip().strip('"')
+        if self.json is None and plain and word.isalnum() and len(word) <= _LONGEST_WORD:
+            return word
         if self.json is None:
             raise LookupFailed("UNREADABLE", f"HTTP {self.status} without whole, readable JSON")
         return self.json

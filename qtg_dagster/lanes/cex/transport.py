@@ -13,8 +13,10 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from qtg_dagster.domain.canonical import canonical_json
 from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.domain.redaction import REDACTED, redact_text
+from qtg_dagster.lanes.cex.hidden import Hidden
 from qtg_dagster.lanes.cex.reply import RawReply, exact_json
 from qtg_dagster.lanes.cex.send_marker import Sending, current_sending, trace_config
 from qtg_dagster.lanes.cex.venue import Call
@@ -87,19 +89,20 @@ class Transport:
         error: str | None = None
         try:
             async with self._turns or nullcontext():
-                await getattr(client, call.method)(_params(call))
+                await _send(client, call)
         except Exception as problem:  # noqa: BLE001 - ccxt's class says nothing reliable: the traces decide
             error = self._redacted(f"{type(problem).__name__}: {problem}")
         finally:
             current_sending.reset(token)
         body = self._without_keys(sending.body_text)
+        hidden = Hidden(call.private)
         return RawReply(
             sent=sending.sent,
             status=sending.status,
             headers=sending.headers,
-            body_text=body,
-            json=exact_json(body),
-            error=error,
+            body_text=hidden.in_text(body),
+            json=hidden.in_json(exact_json(body)),
+            error=None if error is None else hidden.in_text(error),
         )
 
     async def open(self) -> None:
@@ -203,12 +206,21 @@ def _refuse_numbers(call: Call) -> None:
     for name, value in call.params.items():
         if not isinstance(value, str):
             raise TypeError(f"{call.method}: {name} is {type(value).__name__}; give text")
+    canonical_json(dict(call.objects))  # raises TypeError for fractions
 
 
-def _params(call: Call) -> dict[str, str]:
+async def _send(client: Any, call: Call) -> None:
+    if call.unlisted is None:
+        await getattr(client, call.method)(_params(call))
+        return
+    at = call.unlisted
+    await client.request(at.path, [at.api], at.verb, _params(call), {"cost": at.cost})
+
+
+def _params(call: Call) -> dict[str, Any]:
     if not call.raw_encoded:
-        return dict(call.params)
-    return {name: quote(value, safe="") for name, value in call.params.items()}
+        return {**call.params, **call.objects}
+    return {name: quote(value, safe="") for name, value in call.params.items()} | dict(call.objects)
 
 
 def _observed(exchange: type[Any]) -> type[Any]:

@@ -82,13 +82,34 @@ class TravelRule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Unlisted:
+    """An endpoint that ccxt signs for when asked outright, and has no method of its own for.
+
+    `api` is its name of the part of the venue's interface, `cost` what the request counts in ccxt's units.
+    """
+
+    api: str
+    verb: str
+    path: str
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
-    """One HTTP request through one of ccxt's implicit methods. Values are text: amounts never pass as numbers."""
+    """One HTTP request through one of ccxt's implicit methods. Values are text: amounts never pass as numbers.
+
+    `objects` are parameters that are objects or lists in JSON, without fractions. `private` are texts that must not be
+    seen in anything that comes back. With `plain` the answer may be a bare word instead of JSON.
+    """
 
     method: str
-    params: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, str] = field(default_factory=dict, repr=False)
     moves_money: bool = False
     raw_encoded: bool = False  # ccxt puts the values into the body unescaped, so they are escaped before
+    unlisted: Unlisted | None = None
+    objects: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    private: tuple[str, ...] = field(default=(), repr=False)
+    plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +134,7 @@ class Order:
     """A withdrawal in the venue's own names. `amount` is what the venue is asked for, a plain decimal.
 
     `saved_as` is the destination's name in the venue's address book, where withdrawals are asked for by that name.
+    `beneficiary` is the digest of what the venue is told of the beneficiary, where it wants to know.
     """
 
     coin: str
@@ -123,11 +145,15 @@ class Order:
     client_id: str
     saved_as: str | None = None
     max_fee: str | None = None
+    beneficiary: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WithdrawalRow:
-    """A withdrawal on the venue's record; `amount` and `fee` as the venue shows them."""
+    """A withdrawal on the venue's record; `amount` and `fee` as the venue shows them.
+
+    `other_id` is the same withdrawal's id on another record of the venue.
+    """
 
     withdrawal_id: str
     client_id: str | None
@@ -145,6 +171,7 @@ class WithdrawalRow:
     applied_at: datetime | None
     raw: Mapping[str, Any]
     saved_as: str | None = None
+    other_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,12 +288,12 @@ class Venue(ABC):
     @abstractmethod
     def submit(self, order: Order, signed_at: datetime) -> Call: ...
 
-    def withdrawal_by_client_id(self, client_id: str, window: Window) -> Call:
-        """Asked only of a venue whose identity is SEARCHABLE."""
+    def withdrawal_by_client_id(self, client_id: str, window: Window) -> Call | tuple[Call, ...]:
+        """Asked only of a venue whose identity is SEARCHABLE; several requests where it has several records."""
         raise NotImplementedError
 
-    def withdrawals_by_ids(self, withdrawal_ids: Sequence[str], coin: str, window: Window) -> Call:
-        """Asked only of a venue with `ids_per_lookup` above zero."""
+    def withdrawals_by_ids(self, withdrawal_ids: Sequence[str], coin: str, window: Window) -> Call | tuple[Call, ...]:
+        """Asked only of a venue with `ids_per_lookup` above zero; several requests where it has several records."""
         raise NotImplementedError
 
     @abstractmethod
@@ -335,12 +362,16 @@ class Venue(ABC):
     def read_travel_rule(self, body: Any, order: Order) -> TravelRule:
         raise NotImplementedError
 
-    def with_beneficiary(self, call: Call, beneficiary: Mapping[str, str]) -> Call | None:
+    def with_beneficiary(self, call: Call, beneficiary: Mapping[str, Any]) -> Call | None:
         """The withdrawal request with what the venue wants to know of the beneficiary, in the venue's own names.
 
         None where the venue takes nothing of the kind.
         """
         return None
+
+    def under_travel_rule(self) -> Venue:
+        """How the venue speaks with an account that has to tell beneficiaries, where that is another way than else."""
+        return self
 
     def address_book(self, coin: str) -> Call | None:
         return None

@@ -40,6 +40,7 @@ from qtg_dagster.lanes.cex.outcome import Outcome, Verdict, decide
 from qtg_dagster.lanes.cex.prepared_order import payload_of, sendable_order
 from qtg_dagster.lanes.cex.refusal import Refusal
 from qtg_dagster.lanes.cex.reply import LookupFailed
+from qtg_dagster.lanes.cex.travel_rule import sendable_call, told_of
 from qtg_dagster.lanes.cex.venue import Identity, Order
 from qtg_dagster.lanes.cex.withdrawal_destination import as_prepared, as_saved
 from qtg_dagster.lanes.cex.withdrawal_preflight import check_withdrawal, wallet_balance
@@ -98,6 +99,7 @@ class WithdrawalAction:
         """Fix the request's content, and note what the wallet holds before it. Raises `LookupFailed`."""
         withdrawal = withdrawal_of(context, self._accounts)
         withdrawal = replace(withdrawal, order=await as_saved(withdrawal))
+        withdrawal = replace(withdrawal, order=await told_of(withdrawal))
         balance = await wallet_balance(withdrawal.account, withdrawal.order.coin)
         now = self._clock.now()
         looks_alike = {}
@@ -134,7 +136,12 @@ class WithdrawalAction:
             await withdrawal.account.ready_to_submit()
             now = self._clock.now()
             order = _fresh_order(withdrawal, prepared, now)
-            reply = await withdrawal.account.call(withdrawal.account.venue.submit(order, now))
+            try:
+                call = sendable_call(withdrawal, order, now)
+            except InvalidInput as problem:
+                self._submitted.pop(attempt, None)
+                return refused(problem)
+            reply = await withdrawal.account.call(call)
         except QtgError as problem:  # raised before sending, and only then
             self._submitted.pop(attempt, None)
             return not_now("NOT_SENDABLE", str(problem), retry_after_seconds=0)

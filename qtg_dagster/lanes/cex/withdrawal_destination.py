@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 from qtg_dagster.domain.contract import PreparedAction
@@ -10,6 +9,7 @@ from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.lanes.cex.accounts import VenueAccounts
 from qtg_dagster.lanes.cex.matching import same_address
 from qtg_dagster.lanes.cex.orders import Withdrawal
+from qtg_dagster.lanes.cex.reply import exact_json
 from qtg_dagster.lanes.cex.venue import Order
 
 
@@ -44,10 +44,12 @@ async def as_saved(withdrawal: Withdrawal) -> Order:
 
 def as_prepared(withdrawal: Withdrawal, prepared: PreparedAction | None) -> Withdrawal:
     """With what was asked of the venue when it was prepared, and stands in the prepared action alone."""
-    if prepared is None or not withdrawal.account.venue.saved_addresses_only:
+    asked = None if prepared is None else exact_json(prepared.payload)
+    if not isinstance(asked, dict):
         return withdrawal
-    saved_as = json.loads(prepared.payload).get("saved_as")
-    return replace(withdrawal, order=replace(withdrawal.order, saved_as=saved_as))
+    saved_as = asked.get("saved_as") if withdrawal.account.venue.saved_addresses_only else None
+    order = replace(withdrawal.order, saved_as=saved_as, beneficiary=asked.get("beneficiary"))
+    return replace(withdrawal, order=order)
 
 
 async def check_still_ours(withdrawal: Withdrawal, accounts: VenueAccounts) -> None:

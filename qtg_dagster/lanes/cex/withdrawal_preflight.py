@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -16,6 +17,7 @@ from qtg_dagster.domain.risk import check_amount, check_destination
 from qtg_dagster.lanes.cex.accounts import VenueAccount, VenueAccounts
 from qtg_dagster.lanes.cex.answers import PASSING_SECONDS, not_now
 from qtg_dagster.lanes.cex.orders import Withdrawal
+from qtg_dagster.lanes.cex.travel_rule import told_of
 from qtg_dagster.lanes.cex.venue import CoinBalance, FeeRule, NetworkRules
 from qtg_dagster.lanes.cex.withdrawal_destination import as_saved, check_still_ours
 
@@ -50,7 +52,7 @@ async def check_withdrawal(
     check_memo(withdrawal, rules)
     check_address(withdrawal, rules)
     check_balance(withdrawal, rules, balance)
-    await as_saved(withdrawal)
+    await told_of(replace(withdrawal, order=await as_saved(withdrawal)))
     return _passing_problem(account, maintenance, rules, skew)
 
 

@@ -24,6 +24,7 @@ from qtg_dagster.lanes.cex.histories import (
 from qtg_dagster.lanes.cex.matching import differences, differing_terms, transaction_hash
 from qtg_dagster.lanes.cex.negative_proof import AFTER_EXPIRY, Absence, ArrivalWitness, balance_is_untouched
 from qtg_dagster.lanes.cex.orders import Withdrawal
+from qtg_dagster.lanes.cex.travel_rule import refuse_wrong_record
 from qtg_dagster.lanes.cex.venue import CoinBalance, Order, RowState, Venue, Window, WithdrawalRow
 from qtg_dagster.lanes.cex.withdrawal_preflight import wallet_balance
 from qtg_dagster.lanes.cex.withdrawal_refs import BOUND, withdrawal_refs
@@ -97,6 +98,7 @@ async def look_up(
 ) -> ExecutionResult | None:
     """What the venue's record says of this withdrawal; None when it is not on record. Raises `LookupFailed`."""
     account, order = withdrawal.account, withdrawal.order
+    refuse_wrong_record(account, order)
     if account.venue.identity.is_shown:
         return judge_rows(
             withdrawal, await withdrawals_by_client_id(account, order.client_id, order.coin, attempt.prepared_at, now)

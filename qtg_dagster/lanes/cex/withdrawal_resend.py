@@ -17,6 +17,7 @@ from qtg_dagster.lanes.cex.answers import FAILED_LOOK_SECONDS
 from qtg_dagster.lanes.cex.orders import Withdrawal
 from qtg_dagster.lanes.cex.outcome import Verdict, decide
 from qtg_dagster.lanes.cex.prepared_order import sendable_order
+from qtg_dagster.lanes.cex.travel_rule import sendable_call
 from qtg_dagster.lanes.cex.venue import Repeats
 from qtg_dagster.lanes.cex.withdrawal_refs import bound_refs, withdrawal_refs
 
@@ -78,7 +79,7 @@ async def send_again(
     try:
         await account.ready_to_submit()
         now = clock.now()
-        reply = await account.call(account.venue.submit(sendable_order(withdrawal, prepared), now))
+        reply = await account.call(sendable_call(withdrawal, sendable_order(withdrawal, prepared), now))
     except QtgError as problem:  # raised before sending, and only then
         return _asked_again(resends, {}, {"resent": False, "problem": str(problem)}, FAILED_LOOK_SECONDS)
     outcome = decide(reply, account.venue.submit_rules)

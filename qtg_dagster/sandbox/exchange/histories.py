@@ -15,6 +15,7 @@ _WITHDRAWALS = (
     "SELECT w.*, w.applied_ms AS at_ms, p.tx_hash, p.broadcast"
     " FROM withdrawals w LEFT JOIN payouts p ON p.withdrawal_id = w.id"
 )
+_TOLD = "id IN (SELECT withdrawal_id FROM told_withdrawals)"
 _DEPOSITS = "SELECT *, inserted_ms AS at_ms FROM deposits"
 _UNSENT = (WithdrawalStatus.EMAIL_SENT, WithdrawalStatus.AWAITING_APPROVAL)
 _EARLIER_WITHDRAWAL = {
@@ -42,8 +43,10 @@ class Page:
     tx_hash: str | None = None
     address: str | None = None
     ids: tuple[str, ...] | None = None
+    numbers: tuple[int, ...] | None = None  # the ledger's own
     after: tuple[int, int] | None = None  # the time and number of the last row of the page before
     oldest_first: bool = False
+    told: bool | None = None  # of withdrawals: whether the beneficiary was told under the travel rule
 
 
 def withdrawals(ledger: Ledger, venue: str, page: Page, *, until_ms: int) -> list[Row]:
@@ -74,6 +77,11 @@ def _rows(ledger: Ledger, source: str, venue: str, page: Page, until_ms: int) ->
     if page.ids is not None:
         where.append(f"id IN ({', '.join('?' * len(page.ids))})")
         values += page.ids
+    if page.numbers is not None:
+        where.append(f"seq IN ({', '.join('?' * len(page.numbers))})")
+        values += page.numbers
+    if page.told is not None:
+        where.append(_TOLD if page.told else f"NOT {_TOLD}")
     if page.after is not None:
         where.append(f"(at_ms, seq) {'>' if page.oldest_first else '<'} (?, ?)")
         values += page.after

@@ -52,6 +52,10 @@ CREATE INDEX IF NOT EXISTS withdrawals_by_order ON withdrawals (venue, order_id)
 CREATE INDEX IF NOT EXISTS withdrawals_by_time ON withdrawals (venue, applied_ms);
 CREATE INDEX IF NOT EXISTS withdrawals_open ON withdrawals (venue, seq) WHERE status IN (2, 4);
 
+CREATE TABLE IF NOT EXISTS told_withdrawals (
+    withdrawal_id TEXT PRIMARY KEY REFERENCES withdrawals (id)
+) STRICT;
+
 CREATE TABLE IF NOT EXISTS payouts (
     withdrawal_id TEXT PRIMARY KEY REFERENCES withdrawals (id),
     sender TEXT NOT NULL,

@@ -91,12 +91,15 @@ class Venue:
         """A refusal as it is sent."""
         return refusal.status, self.dialect.error_body(refusal)
 
-    def withdraw(self, order: WithdrawalOrder) -> str:
-        """Check, hold and record a withdrawal; its id, or raises `Declined`."""
+    def withdraw(self, order: WithdrawalOrder, *, told: bool = False) -> str:
+        """Check, hold and record a withdrawal; its id, or raises `Declined`.
+
+        `told` says that the request tells the beneficiary, as it has to under the travel rule.
+        """
         asked = self.desk.check(order, disabled=self.conditions.withdraw_disabled)
-        if self.conditions.travel_rule:
+        if self.conditions.travel_rule and not told:
             raise Declined(Reason.TRAVEL_RULE)
-        return self.desk.accept(asked, now_ms=self.now_ms(), key=self.dialect.withdrawal_id())
+        return self.desk.accept(asked, now_ms=self.now_ms(), key=self.dialect.withdrawal_id(), told=told)
 
     def open_for_withdrawals(self, coin: str, network: str) -> bool:
         return f"{coin}/{network}" not in self.conditions.withdraw_disabled

@@ -73,6 +73,15 @@ class Parameters(ABC):
             raise self.missing(name)
         return value
 
+    def object(self, name: str) -> Mapping[str, Any] | None:
+        """An object of JSON, or None when absent or empty; what is none is malformed."""
+        value = self._values.get(name)
+        if value is None or value == {}:
+            return None
+        if not isinstance(value, Mapping):
+            raise self.malformed(name)
+        return value
+
     def whole(self, name: str) -> int | None:
         """A whole number, or None; anything else is malformed."""
         value = self.text(name)

@@ -130,7 +130,7 @@ class WithdrawalDesk:
             raise Declined(Reason.NOT_ABOVE_FEE)
         return amount
 
-    def accept(self, asked: WithdrawalAsked, *, now_ms: int, key: str) -> str:
+    def accept(self, asked: WithdrawalAsked, *, now_ms: int, key: str, told: bool = False) -> str:
         """Hold the gross amount and record the withdrawal in one commit; returns its id or raises `Declined`."""
         earlier = self._earlier(asked.order_id)
         if earlier is not None and self._repeats == "return_first":
@@ -141,6 +141,8 @@ class WithdrawalDesk:
             raise Declined(Reason.INSUFFICIENT)
         with self._ledger.transaction():
             self._insert(key, asked, now_ms)
+            if told:
+                self._ledger.write("INSERT INTO told_withdrawals (withdrawal_id) VALUES (?)", (key,))
             self._books.post(self._venue, MoveKind.WITHDRAWAL_HOLD, asked.gross, Bucket.FREE, Bucket.WITHDRAWING, key)
         crash_point(CrashPoint.WITHDRAWAL_RECORDED)
         return key
@@ -164,6 +166,10 @@ class WithdrawalDesk:
                 now_ms,
             ),
         )
+
+    def rows_of(self, key: str) -> list[sqlite3.Row]:
+        """The withdrawal of this id as the ledger has it."""
+        return self._ledger.rows("SELECT * FROM withdrawals WHERE venue = ? AND id = ?", (self._venue, key))
 
     def _earlier(self, order_id: str | None) -> str | None:
         if order_id is None:

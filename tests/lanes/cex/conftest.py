@@ -142,6 +142,7 @@ class StandIn:
             "/sapi/v1/capital/config/getall": lambda: [
                 {"coin": self.coin, "withdrawAllEnable": True, "networkList": self.networks}
             ],
+            "/sapi/v1/localentity/questionnaire-requirements": lambda: {"questionnaireCountryCode": "NIL"},
             "/sapi/v3/asset/getUserAsset": lambda: self.balances,
             "/sapi/v1/capital/withdraw/apply": lambda: self._withdraw(params),
             "/sapi/v1/capital/withdraw/history": lambda: self._history(params),

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from qtg_dagster.domain.errors import ConfigurationError
 from qtg_dagster.domain.redaction import REDACTED
 from qtg_dagster.lanes.cex.transport import Credentials, Transport, refuse_retries
-from qtg_dagster.lanes.cex.venue import Call, Order
+from qtg_dagster.lanes.cex.venue import Call, Order, Unlisted
 from qtg_dagster.lanes.cex.venues.binance import VENUE
 from qtg_dagster.secret import Secret
 
@@ -285,3 +286,32 @@ async def test_a_passphrase_is_nowhere_to_be_seen() -> None:
     finally:
         await client.close()
     assert "passphrase-nobody" not in repr(whole)
+
+
+async def test_an_endpoint_that_ccxt_does_not_list_is_signed_all_the_same(venue: Any, transport: Transport) -> None:
+    path = "/venue_a/sapi/v2/localentity/withdraw/history"
+    venue.answers[path] = [{"trId": 7}]
+    asked = Unlisted("sapiV2", "GET", "localentity/withdraw/history", cost=2.0)
+    reply = await transport.call(Call("sapiV2GetLocalentityWithdrawHistory", {"trId": "7"}, unlisted=asked))
+    assert (reply.status, reply.json) == (200, [{"trId": 7}])
+    method, seen, params = venue.requests[-1]
+    assert (method, seen, params["trId"]) == ("GET", path, "7")
+
+
+async def test_fractions_are_refused_in_objects_too(transport: Transport) -> None:
+    with pytest.raises(TypeError):
+        await transport.call(Call("publicGetTime", objects={"beneficiary": {"amount": 0.1}}))
+
+
+async def test_what_is_private_is_not_in_what_comes_back(venue: Any, transport: Transport, response: Any) -> None:
+    path = "/venue_a/sapi/v1/localentity/withdraw/apply"
+    body = b'{"code":-1,"msg":"Wilhelmina of QUISTGAARD is not known"}'
+    call = VENUE.with_beneficiary(submit_call(), {"bnfName": "Wilhelmina", "vasp": "Quistgaard"})
+    private = replace(call, private=("Wilhelmina", "Quistgaard"))
+    for raw in (response(400, body), response(400, body[:-1]), response(200, b"<p>Wilhelmina</p>", "text/html")):
+        venue.on(path, raw=raw)
+        reply = await transport.call(private)
+        assert reply.sent
+        assert "wilhelmina" not in f"{reply}{private}".lower()
+        assert "quistgaard" not in f"{reply}{private}".lower()
+    assert venue.requests[-1][2]["questionnaire"] == '{"bnfName":"Wilhelmina","vasp":"Quistgaard"}'

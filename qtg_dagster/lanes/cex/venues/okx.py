@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -185,6 +186,10 @@ class OkxVenue(Venue):
             )
             for row in _data(body, "balances")
         )
+
+    def with_beneficiary(self, call: Call, beneficiary: Mapping[str, Any]) -> Call:
+        """The receiver as one object; whether the account's entity asks for it cannot be asked."""
+        return replace(call, objects={"rcvrInfo": dict(beneficiary)})
 
     def deposit_address(self, coin: str, network: str) -> Call:  # noqa: ARG002 - all networks are answered
         return Call("privateGetAssetDepositAddress", {"ccy": coin})

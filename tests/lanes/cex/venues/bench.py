@@ -31,6 +31,7 @@ class Bench:
     doubtful: Mapping[str, tuple[int, Any]] = field(default_factory=dict)
     stand_in: Mapping[str, Any] = field(default_factory=dict)  # fields of the stand-in's venue beside the usual
     entry: Mapping[str, Any] = field(default_factory=dict)  # fields of the inventory's venue beside the usual
+    beneficiary: Mapping[str, Any] = field(default_factory=dict)  # in the venue's names, where it takes one
     secret: str = API_SECRET
     passphrase: str | None = None
 

@@ -10,6 +10,7 @@ BENCH = Bench(
     refusal=lambda code: {"code": int(code), "msg": "refused"},
     odd_status={"status": 99},
     refusal_status=400,
+    beneficiary={"isAddressOwner": 2, "bnfType": 0, "bnfName": "Wilhelmina Quistgaard", "isAttested": True},
     doubtful={
         "internal": (400, {"code": -1001, "msg": "internal error"}),
         "timeout": (400, {"code": -1007, "msg": "Timeout waiting for response"}),

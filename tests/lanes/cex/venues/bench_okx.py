@@ -29,6 +29,7 @@ BENCH = Bench(
         "a listed code under 500": (500, {"code": "58350", "msg": "Insufficient balance.", "data": []}),
         "a listed code under 409": (409, {"code": "50111", "msg": "Invalid OK-ACCESS-KEY.", "data": []}),
     },
+    beneficiary={"walletType": "exchange", "rcvrFirstName": "Wilhelmina", "rcvrLastName": "Quistgaard"},
     stand_in={"api_passphrase": _PASSPHRASE},
     entry={"api_passphrase": {"env": "DESK_PASSPHRASE"}},
     passphrase=_PASSPHRASE,

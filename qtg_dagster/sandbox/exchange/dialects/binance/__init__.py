@@ -8,10 +8,10 @@ from typing import Any
 from qtg_dagster.sandbox.exchange.declined import Declined, Reason
 from qtg_dagster.sandbox.exchange.dialect import Access, Dialect, Endpoint, Role
 from qtg_dagster.sandbox.exchange.dialects.binance.accounts import Accounts
+from qtg_dagster.sandbox.exchange.dialects.binance.local_entity import LocalEntity, asked_order
 from qtg_dagster.sandbox.exchange.dialects.binance.rows import Histories
 from qtg_dagster.sandbox.exchange.dialects.binance.signing import BinanceParameters, authenticate, parameters_of
 from qtg_dagster.sandbox.exchange.wire import Refusal, VenueRequest
-from qtg_dagster.sandbox.exchange.withdrawals import WithdrawalOrder
 
 _WALLET, _SPOT = "/sapi/v1", "/api/v3"
 
@@ -38,6 +38,7 @@ class BinanceDialect(Dialect):
             Endpoint("GET", f"{_WALLET}/capital/deposit/hisrec", histories.deposits, Role.DEPOSITS),
             Endpoint("GET", f"{_WALLET}/capital/withdraw/history", histories.withdrawals, Role.WITHDRAWALS),
             Endpoint("POST", f"{_WALLET}/capital/withdraw/apply", self._apply, Role.WITHDRAW, Access.WITHDRAW),
+            *LocalEntity(self.venue).endpoints(),
         )
 
     def read(self, request: VenueRequest) -> BinanceParameters:
@@ -76,14 +77,7 @@ class BinanceDialect(Dialect):
         return {"status": 0, "msg": "normal"}
 
     def _apply(self, parameters: BinanceParameters) -> dict[str, Any]:
-        order = WithdrawalOrder(
-            coin=parameters.required("coin"),
-            address=parameters.required("address"),
-            amount=parameters.required("amount"),
-            network=parameters.text("network"),
-            tag=parameters.text("addressTag"),
-            order_id=parameters.text("withdrawOrderId"),
-        )
+        order = asked_order(parameters)
         if parameters.text("walletType") == "1":  # the funding wallet, which is empty here
             self.venue.desk.check(order, disabled=self.venue.conditions.withdraw_disabled)
             raise Declined(Reason.INSUFFICIENT)

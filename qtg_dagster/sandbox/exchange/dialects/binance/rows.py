@@ -24,13 +24,13 @@ class Histories:
     def withdrawals(self, parameters: BinanceParameters) -> list[dict[str, Any]]:
         """Newest first, by applyTime; with a withdrawOrderId the window is at most and by default 7 days."""
         order_id = parameters.text("withdrawOrderId")
-        start, end = _window(parameters, 90 if order_id is None else 7, self._venue.now_ms())
+        start, end = window(parameters, 90 if order_id is None else 7, self._venue.now_ms())
         asked = parameters.text("idList")
         ids = None if asked is None else tuple(asked.split(","))
         if ids is not None and len(ids) > _MAX_IDS:
             raise Refusal(-1102, f"Parameter 'idList' holds more than {_MAX_IDS} ids.")
         page = Page(
-            limit=_limit(parameters),
+            limit=limit_of(parameters),
             offset=parameters.whole("offset") or 0,
             start_ms=start,
             end_ms=end,
@@ -38,14 +38,15 @@ class Histories:
             status=parameters.whole("status"),
             order_id=order_id,
             ids=ids,
+            told=False,
         )
-        return self._venue.shown(self._venue.withdrawals(page), _withdrawal)
+        return self._venue.shown(self._venue.withdrawals(page), withdrawal)
 
     def deposits(self, parameters: BinanceParameters) -> list[dict[str, Any]]:
         """Newest first, by insertTime, within at most and by default 90 days."""
-        start, end = _window(parameters, 90, self._venue.now_ms())
+        start, end = window(parameters, 90, self._venue.now_ms())
         page = Page(
-            limit=_limit(parameters),
+            limit=limit_of(parameters),
             offset=parameters.whole("offset") or 0,
             start_ms=start,
             end_ms=end,
@@ -56,7 +57,7 @@ class Histories:
         return self._venue.shown(self._venue.deposits(page), lambda row: _deposit(row, self._venue.config))
 
 
-def _window(parameters: BinanceParameters, days: int, now_ms: int) -> tuple[int, int]:
+def window(parameters: BinanceParameters, days: int, now_ms: int) -> tuple[int, int]:
     end = parameters.whole("endTime")
     start = parameters.whole("startTime")
     end = now_ms if end is None else end
@@ -66,7 +67,7 @@ def _window(parameters: BinanceParameters, days: int, now_ms: int) -> tuple[int,
     return start, end
 
 
-def _limit(parameters: BinanceParameters) -> int:
+def limit_of(parameters: BinanceParameters) -> int:
     limit = parameters.whole("limit")
     limit = _MAX_ROWS if limit is None else limit
     if not 1 <= limit <= _MAX_ROWS:
@@ -74,7 +75,7 @@ def _limit(parameters: BinanceParameters) -> int:
     return limit
 
 
-def _withdrawal(row: Row) -> dict[str, Any]:
+def withdrawal(row: Row) -> dict[str, Any]:
     """A withdrawal as Binance's history shows it: `amount` is net, requested = amount + transactionFee."""
     shown: dict[str, Any] = {
         "id": row["id"],

@@ -97,7 +97,7 @@ class OkxDialect(Dialect):
             order_id=client_id,
             includes_fee=False,
         )
-        key = self.venue.withdraw(order)
+        key = self.venue.withdraw(order, told=parameters.object("rcvrInfo") is not None)
         chain = parameters.text("chain") or ""
         return [{"ccy": coin, "chain": chain, "amt": amount, "wdId": key, "clientId": client_id or ""}]
 

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
-from qtg_dagster.lanes.cex.outcome import SubmitBody, SubmitRules
-from qtg_dagster.lanes.cex.paging import ByOffset
-from qtg_dagster.lanes.cex.readings import (
-    decimal,
-    field,
-    ident,
-    milliseconds,
-    moment,
-    rows,
-    start_end,
-    state_in,
-    text,
-    utc_text,
-)
+from qtg_dagster.domain.canonical import canonical_json
+from qtg_dagster.lanes.cex.outcome import SubmitBody, SubmitRules, usable_id
+from qtg_dagster.lanes.cex.paging import ByOffset, Paging
+from qtg_dagster.lanes.cex.readings import decimal, field, milliseconds, moment, rows, start_end, text
+from qtg_dagster.lanes.cex.reply import LookupFailed
 from qtg_dagster.lanes.cex.venue import (
     Access,
     Call,
@@ -32,30 +22,14 @@ from qtg_dagster.lanes.cex.venue import (
     Identity,
     NetworkRules,
     Order,
-    RowState,
+    TravelRule,
+    Unlisted,
     Venue,
     Window,
     WithdrawalRow,
 )
+from qtg_dagster.lanes.cex.venues.binance.rows import deposit_row, network_rules, withdrawal_row
 
-# Withdrawals and deposits use the same numbers for different things.
-WITHDRAWAL_STATES: Mapping[str, RowState] = {
-    "0": RowState.PENDING,  # confirmation mail sent
-    "1": RowState.CANCELLED,
-    "2": RowState.PENDING,  # awaiting approval
-    "3": RowState.FAILED,  # rejected
-    "4": RowState.PENDING,  # processing
-    "5": RowState.FAILED,
-    "6": RowState.DONE,
-}
-DEPOSIT_STATES: Mapping[str, RowState] = {
-    "0": RowState.PENDING,
-    "1": RowState.DONE,
-    "2": RowState.FAILED,  # rejected
-    "6": RowState.LOCKED,  # credited, cannot be withdrawn yet
-    "7": RowState.FAILED,  # wrong deposit
-    "8": RowState.PENDING,  # waits for the user's confirmation
-}
 REFUSALS = frozenset(
     {"-1021", "-1022", "-2014", "-2015", "-4001", "-4003", "-4026", "-4104", "-4106"}
     | {str(-code) for code in range(1100, 1106)}
@@ -76,10 +50,10 @@ NETWORK_ALIASES: Mapping[str, str] = {
     "ARBITRUMONE": "ARBITRUM",
     "SPL": "SOL",
 }
-_OFF_CHAIN = re.compile(r"(?i)^(off-chain|internal) transfer\b")
 _RECEIVE_WINDOW = timedelta(seconds=5)
-_PAGE = 1000
-_SMALLEST_STEP = Decimal("0.00000001")  # Binance keeps its books to eight decimals
+PAGE = 1000
+#: Before the number of a travel rule record, which is a withdrawal's id there.
+TOLD = "tr"
 
 
 def _read_submit(body: Any) -> SubmitBody:
@@ -87,12 +61,25 @@ def _read_submit(body: Any) -> SubmitBody:
         return SubmitBody()
     code = body.get("code")
     error = None if code in (None, "", 0, "0", 200, "200") else str(code)
+    if error is None and "trId" in body:
+        return told_submit(body)
     return SubmitBody(
         error_code=error,
         message=str(body.get("msg") or ""),
         withdrawal_id=body.get("id"),
         success=error is None and body.get("success", True) is True and body.get("status") != "error",
     )
+
+
+def told_submit(body: Mapping[str, Any]) -> SubmitBody:
+    """The answer of the endpoint under the travel rule; what it does not say it took may still be on record.
+
+    `accpted` is how the venue spells it.
+    """
+    taken = body.get("accpted", body.get("accepted"))
+    found = usable_id(body.get("trId"))
+    message = str(body.get("info") or "")
+    return SubmitBody(None, message, None if found is None else f"{TOLD}{found}", success=taken is True)
 
 
 class BinanceVenue(Venue):
@@ -107,7 +94,8 @@ class BinanceVenue(Venue):
     client_id_window = timedelta(days=7, seconds=-1)
     history_window = timedelta(days=90, seconds=-1)
     ids_per_lookup = 45
-    withdrawal_pages = deposit_pages = ByOffset(_PAGE)
+    withdrawal_pages: Paging = ByOffset(PAGE)
+    deposit_pages = ByOffset(PAGE)
     access_codes = ACCESS_CODES
     submit_cost = 6.0  # weight 900 of 180,000 a minute
     submit_rules = SubmitRules(
@@ -136,23 +124,28 @@ class BinanceVenue(Venue):
             params["addressTag"] = order.memo
         return Call("sapiPostCapitalWithdrawApply", params, moves_money=True, raw_encoded=True)
 
-    def withdrawal_by_client_id(self, client_id: str, window: Window) -> Call:
+    def withdrawal_by_client_id(self, client_id: str, window: Window) -> Call | tuple[Call, ...]:
         return Call("sapiGetCapitalWithdrawHistory", {"withdrawOrderId": client_id, **start_end(window)})
 
-    def withdrawals_by_ids(self, withdrawal_ids: Sequence[str], coin: str, window: Window) -> Call:  # noqa: ARG002
+    def withdrawals_by_ids(
+        self,
+        withdrawal_ids: Sequence[str],
+        coin: str,  # noqa: ARG002 - ids are the venue's own
+        window: Window,
+    ) -> Call | tuple[Call, ...]:
         return Call("sapiGetCapitalWithdrawHistory", {"idList": ",".join(withdrawal_ids), **start_end(window)})
 
     def withdrawals(self, coin: str | None, window: Window, cursor: str | None) -> Call:
-        return Call("sapiGetCapitalWithdrawHistory", _page(coin, window, cursor))
+        return Call("sapiGetCapitalWithdrawHistory", page(coin, window, cursor))
 
     def read_withdrawals(self, body: Any) -> tuple[WithdrawalRow, ...]:
-        return tuple(_withdrawal(row) for row in rows(body, "withdrawal history"))
+        return tuple(withdrawal_row(row) for row in rows(body, "withdrawal history"))
 
     def deposits(self, coin: str | None, window: Window, cursor: str | None) -> Call:
-        return Call("sapiGetCapitalDepositHisrec", _page(coin, window, cursor))
+        return Call("sapiGetCapitalDepositHisrec", page(coin, window, cursor))
 
     def read_deposits(self, body: Any) -> tuple[DepositRow, ...]:
-        return tuple(_deposit(row) for row in rows(body, "deposit history"))
+        return tuple(deposit_row(row) for row in rows(body, "deposit history"))
 
     def system_status(self) -> Call:
         return Call("sapiGetSystemStatus")
@@ -183,7 +176,7 @@ class BinanceVenue(Venue):
         for entry in rows(body, "coin information"):
             if entry.get("coin") == coin:
                 allowed = entry.get("withdrawAllEnable", True) is True
-                return tuple(_network(row, allowed) for row in rows(entry.get("networkList"), "network list"))
+                return tuple(network_rules(row, allowed) for row in rows(entry.get("networkList"), "network list"))
         return ()
 
     def balances(self, cursor: str | None = None) -> Call:  # noqa: ARG002 - one answer holds all
@@ -200,6 +193,32 @@ class BinanceVenue(Venue):
             for row in rows(body, "balances")
         )
 
+    def travel_rule(self, order: Order) -> Call:  # noqa: ARG002 - it is the account that is asked about
+        asked = Unlisted("sapi", "GET", "localentity/questionnaire-requirements", cost=0.1)
+        return Call("sapiGetLocalentityQuestionnaireRequirements", unlisted=asked, plain=True)
+
+    def read_travel_rule(self, body: Any, order: Order) -> TravelRule:  # noqa: ARG002
+        """The country whose questions have to be answered, or NIL."""
+        names = ("questionnaireCountryCode", "entityCountryCode")
+        told = body if isinstance(body, str) else [body.get(name) for name in names] if isinstance(body, dict) else None
+        if told is None:
+            raise LookupFailed("MALFORMED", "questionnaire requirements: neither an object nor a word")
+        words = {str(word).strip().upper() for word in ([told] if isinstance(told, str) else told) if word is not None}
+        return TravelRule.BENEFICIARY if words - {"NIL", ""} else TravelRule.NOTHING
+
+    def with_beneficiary(self, call: Call, beneficiary: Mapping[str, Any]) -> Call:
+        """Local entities have an endpoint of their own, which takes the answers beside all else."""
+        asked = Unlisted("sapi", "POST", "localentity/withdraw/apply", cost=4.0002)
+        params = {**call.params, "questionnaire": canonical_json(dict(beneficiary))}
+        return replace(
+            call, method="sapiPostLocalentityWithdrawApply", params=params, unlisted=asked, raw_encoded=False
+        )
+
+    def under_travel_rule(self) -> Venue:
+        from qtg_dagster.lanes.cex.venues.binance.local_entity import LocalEntityVenue
+
+        return LocalEntityVenue()
+
     def deposit_address(self, coin: str, network: str) -> Call:
         return Call("sapiGetCapitalDepositAddress", {"coin": coin, "network": network})
 
@@ -208,69 +227,6 @@ class BinanceVenue(Venue):
         return (DepositAddress(network, address, text(body.get("tag"))),)
 
 
-VENUE = BinanceVenue()
-
-
-def _page(coin: str | None, window: Window, cursor: str | None) -> dict[str, str]:
+def page(coin: str | None, window: Window, cursor: str | None) -> dict[str, str]:
     of_coin = {} if coin is None else {"coin": coin}
-    return {**of_coin, "offset": cursor or "0", "limit": str(_PAGE), **start_end(window)}
-
-
-def _withdrawal(row: Mapping[str, Any]) -> WithdrawalRow:
-    status = str(field(row, "status", "withdrawal"))
-    state, listed = state_in(WITHDRAWAL_STATES, status)
-    tx_id = text(row.get("txId"))
-    return WithdrawalRow(
-        withdrawal_id=ident(row, "id", "withdrawal"),
-        client_id=text(row.get("withdrawOrderId")),
-        coin=str(field(row, "coin", "withdrawal")),
-        network=text(row.get("network")),
-        address=text(row.get("address")),
-        memo=text(row.get("addressTag")),
-        amount=decimal(field(row, "amount", "withdrawal"), "amount"),
-        fee=decimal(row.get("transactionFee") or "0", "transactionFee"),
-        state=state,
-        raw_status=status,
-        status_listed=listed,
-        tx_id=tx_id,
-        internal=str(row.get("transferType", "0")) == "1" or bool(tx_id and _OFF_CHAIN.match(tx_id)),
-        applied_at=utc_text(row.get("applyTime")),
-        raw=row,
-    )
-
-
-def _deposit(row: Mapping[str, Any]) -> DepositRow:
-    status = str(field(row, "status", "deposit"))
-    state, listed = state_in(DEPOSIT_STATES, status)
-    return DepositRow(
-        deposit_id=ident(row, "id", "deposit"),
-        coin=str(field(row, "coin", "deposit")),
-        network=text(row.get("network")),
-        address=text(row.get("address")),
-        memo=text(row.get("addressTag")),
-        amount=decimal(field(row, "amount", "deposit"), "amount"),
-        state=state,
-        raw_status=status,
-        status_listed=listed,
-        tx_id=text(row.get("txId")),
-        inserted_at=moment(row["insertTime"]) if row.get("insertTime") else None,
-        raw=row,
-    )
-
-
-def _network(row: Mapping[str, Any], coin_allowed: bool) -> NetworkRules:
-    tagged = row.get("sameAddress") is True or row.get("withdrawTag") is True
-    step = decimal(row.get("withdrawIntegerMultiple") or "0", "withdrawIntegerMultiple")
-    maximum = row.get("withdrawMax")
-    return NetworkRules(
-        network=str(field(row, "network", "network list")),
-        withdraw_enabled=coin_allowed and row.get("withdrawEnable") is True,
-        fee=decimal(field(row, "withdrawFee", "network list"), "withdrawFee"),
-        minimum=decimal(field(row, "withdrawMin", "network list"), "withdrawMin"),
-        maximum=decimal(maximum, "withdrawMax") if maximum else None,
-        step=step if step > 0 else _SMALLEST_STEP,
-        memo_required=tagged,
-        memo_allowed=tagged or bool(row.get("memoRegex")),
-        memo_pattern=str(row.get("memoRegex") or ""),
-        address_pattern=str(row.get("addressRegex") or ""),
-    )
+    return {**of_coin, "offset": cursor or "0", "limit": str(PAGE), **start_end(window)}
