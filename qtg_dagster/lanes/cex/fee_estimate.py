@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from qtg_dagster.domain.amounts import plain_decimal
 from qtg_dagster.domain.contract import ExecutionContext
 from qtg_dagster.domain.review import FeeEstimate
@@ -24,7 +26,7 @@ async def estimate_withdrawal_fee(accounts: VenueAccounts, context: ExecutionCon
     rule = account.venue.fee_rule
     return FeeEstimate(
         asset=withdrawal.config.asset,
-        amount=plain_decimal(rules.fee),
+        amount=plain_decimal(rules.fee_of(Decimal(order.amount))),
         how=f"listed by {account.key} for {order.coin} on {rules.network}, {_SIDES[rule]} the amount",
         on_top=rule is not FeeRule.FROM_AMOUNT,
     )

@@ -206,6 +206,11 @@ class NetworkRules:
     memo_allowed: bool
     memo_pattern: str
     address_pattern: str
+    fee_rate: Decimal = Decimal(0)  # the part of the amount that is taken beside `fee`
+
+    def fee_of(self, amount: Decimal) -> Decimal:
+        """What is taken for a withdrawal of this amount."""
+        return self.fee + self.fee_rate * amount
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,13 +118,16 @@ def check_amount_rules(withdrawal: Withdrawal, rules: NetworkRules) -> None:
         raise InvalidInput(
             "config.amount", f"{plain_decimal(asked)} is above the maximum", f"Give at most {rules.maximum:f}."
         )
-    if withdrawal.account.venue.fee_rule is not FeeRule.ON_TOP and asked <= rules.fee:
-        raise InvalidInput("config.amount", f"the fee of {rules.fee:f} would eat it all", "Give more than the fee.")
+    fee = rules.fee_of(asked)
+    if withdrawal.account.venue.fee_rule is not FeeRule.ON_TOP and asked <= fee:
+        raise InvalidInput(
+            "config.amount", f"the fee of {plain_decimal(fee)} would eat it all", "Give more than the fee."
+        )
     ceiling = withdrawal.config.max_fee
-    if ceiling is not None and rules.fee > Decimal(ceiling):
+    if ceiling is not None and fee > Decimal(ceiling):
         raise InvalidInput(
             "config.max_fee",
-            f"the fee is {rules.fee:f}, the ceiling {ceiling}",
+            f"the fee is {plain_decimal(fee)}, the ceiling {ceiling}",
             "Wait, or raise the ceiling by review.",
         )
 
@@ -157,7 +160,7 @@ def check_balance(withdrawal: Withdrawal, rules: NetworkRules, balance: CoinBala
     """Raise `InvalidInput` when the wallet cannot pay for the amount, and for the fee where it may come on top."""
     needed = Decimal(withdrawal.order.amount)
     if withdrawal.account.venue.fee_rule is not FeeRule.FROM_AMOUNT:
-        needed += rules.fee
+        needed += rules.fee_of(needed)
     if balance.free < needed:
         raise InvalidInput(
             "config.amount",

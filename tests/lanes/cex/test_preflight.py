@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -182,3 +183,21 @@ def test_skew_is_only_what_the_request_itself_cannot_explain(took_ms: int, their
     skew = skew_beyond(theirs, start, end)
     assert skew >= timedelta()
     assert (skew == timedelta()) == (0 <= theirs_ms <= took_ms)
+
+
+async def test_a_part_of_the_amount_that_is_taken_counts_as_fee(
+    lane: Any, work_order: Any, preflight: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (account,) = lane.cex.accounts
+    read = account.venue.read_networks
+
+    def with_a_tenth(_: Any, bodies: Any, coin: str) -> Any:
+        return tuple(replace(rules, fee=Decimal(1), fee_rate=Decimal("0.1")) for rules in read(bodies, coin))
+
+    monkeypatch.setattr(type(account.venue), "read_networks", with_a_tenth)
+    assert await preflight(amount="100", max_fee="11") is None
+    answer = await preflight(amount="100", max_fee="10.999999")
+    assert (answer.status, answer.evidence["field"]) == (ResultStatus.REJECTED, "config.max_fee")
+    assert "the fee is 11, the ceiling 10.999999" in answer.error_message
+    estimate = await lane.executor("withdrawal_action").estimate_fee(work_order(amount="100"))
+    assert (estimate.amount, estimate.on_top) == ("11", False)
