@@ -36,6 +36,7 @@ class Declared(Frozen):
     negative_proof: bool = False  # recover has a rule by which absence proves that nothing was executed
     resends_signed_bytes: bool = False  # looks may hand over the very bytes that were signed: one effect at most
     done_when_on_record: bool = False  # COMPLETED means "the provider has it on record", in whatever status
+    hands_over: bool = False  # what was executed and cannot be proven its own is UNKNOWN, with evidence for a person
     health_raises: bool = False  # health tells "down" by raising
 
 

@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -72,6 +73,9 @@ class VenueAccount:
         It is an `AccessRefused` where the venue says why it lets us not in. A venue that asked for a pause is not asked
         anything until it is over: insisting gets an address banned.
         """
+        return (await self._answer(call)).payload(plain=call.plain)
+
+    async def _answer(self, call: Call) -> RawReply:
         pause = self._paused_until - time.monotonic()
         if pause > 0:
             raise LookupFailed("PAUSED", f"{self.key} asked for a pause", retry_after_seconds=math.ceil(pause))
@@ -81,12 +85,24 @@ class VenueAccount:
         refusal = access_refusal(self.key, self.venue, reply)
         if refusal is not None:
             raise refusal
-        return reply.payload(plain=call.plain)
+        return reply
 
-    async def networks(self, coin: str) -> tuple[NetworkRules, ...]:
-        """What the venue asks of withdrawals of the coin, by network; raises `LookupFailed`."""
+    async def server_time(self) -> datetime:
+        """The venue's own clock; raises `LookupFailed`."""
+        call = self.venue.server_time()
+        reply = await self._answer(call)
+        body = reply.payload(plain=call.plain)
+        return self.venue.read_server_time(reply.header("date") if self.venue.time_in_header else body)
+
+    async def networks(self, coin: str, network: str) -> tuple[NetworkRules, ...]:
+        """What the venue asks of withdrawals of the coin, by network, and all of this one; raises `LookupFailed`."""
         bodies = await asyncio.gather(*(self.read(call) for call in self.venue.networks(coin)))
-        return self.venue.read_networks(bodies, coin)
+        listed = self.venue.read_networks(bodies, coin)
+        call = self.venue.terms(coin, network) if network in {rules.network for rules in listed} else None
+        if call is None:
+            return listed
+        terms = await self.read(call)
+        return tuple(self.venue.read_terms(terms, rules) if rules.network == network else rules for rules in listed)
 
     async def maintenance(self) -> str | None:
         """What the venue says of itself that keeps it from working; None also where it cannot be asked."""

@@ -29,7 +29,8 @@ async def judge_adoption(
 ) -> ExecutionResult:
     """ACCEPTED for the one withdrawal on record that is of this coin, network, address, memo and amount.
 
-    `reference` is the venue's id or the transaction's hash. Beside an attempt of the node's own whose answer was
+    `reference` is the venue's id or the transaction's hash. Where the record never shows a destination, it is the
+    person's word that is taken for it. Beside an attempt of the node's own whose answer was
     lost, only what that attempt can have become will do. Raises `LookupFailed`.
     """
     rows = await _find(withdrawal, reference, now)
@@ -39,7 +40,7 @@ async def judge_adoption(
     wrong = differing_terms(withdrawal.order, row, withdrawal.account.venue)
     if wrong:
         return _no("OTHER_ON_RECORD", f"the withdrawal on record differs in {', '.join(wrong)}", rows)
-    if row.address is None:
+    if row.address is None and withdrawal.account.venue.rows_show_destination:
         return _no("NO_ADDRESS", "the record does not show where it went", rows)
     if row.state in (RowState.FAILED, RowState.CANCELLED):
         return _no("DID_NOT_SUCCEED", f"the venue gave the funds back (status {row.raw_status})", rows)

@@ -85,17 +85,23 @@ def judge_deposits(config: DepositConfig, account: VenueAccount, rows: tuple[Dep
 
 
 def is_ours(config: DepositConfig, account: VenueAccount, row: DepositRow) -> bool:
-    """Whether a row is (part of) the transaction waited for: hash, coin, network, address and memo agree."""
-    memo = None if config.memo == NO_MEMO else config.memo
+    """Whether a row is (part of) the transaction waited for: hash, coin, network, address and memo agree.
+
+    Where rows never show a destination, the transaction was paid to one of the account's own: nobody else's is listed.
+    """
     tx_hash = transaction_hash(config.chain, config.tx_hash)
     return (
         tx_hash is not None
         and transaction_hash(config.chain, row.tx_id) == tx_hash
         and row.coin == account.coin(config.asset)
         and (row.network is None or account.venue.network_code(row.network) == account.network(config.chain))
-        and same_address(row.address, config.address)
-        and (memo is None or row.memo == memo)
+        and (not account.venue.rows_show_destination or _is_at(row, config))
     )
+
+
+def _is_at(row: DepositRow, config: DepositConfig) -> bool:
+    memo = None if config.memo == NO_MEMO else config.memo
+    return same_address(row.address, config.address) and (memo is None or row.memo == memo)
 
 
 def _not_credited(

@@ -22,7 +22,7 @@ async def estimate_withdrawal_fee(accounts: VenueAccounts, context: ExecutionCon
     """
     withdrawal = withdrawal_of(context, accounts)
     account, order = withdrawal.account, withdrawal.order
-    rules = network_rules(withdrawal, await account.networks(order.coin))
+    rules = network_rules(withdrawal, await account.networks(order.coin, order.network))
     rule = account.venue.fee_rule
     return FeeEstimate(
         asset=withdrawal.config.asset,

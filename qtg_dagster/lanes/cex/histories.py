@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from qtg_dagster.lanes.cex.accounts import VenueAccount
 from qtg_dagster.lanes.cex.matching import transaction_hash
 from qtg_dagster.lanes.cex.reply import LookupFailed
-from qtg_dagster.lanes.cex.venue import Call, DepositRow, Identity, Window, WithdrawalRow
+from qtg_dagster.lanes.cex.venue import Call, DepositRow, Identity, Venue, Window, WithdrawalRow
 
 #: Clocks differ and rows are stamped a little off: windows are this much wider.
 MARGIN = timedelta(minutes=10)
@@ -66,7 +66,7 @@ async def withdrawals_between(account: VenueAccount, coin: str, window: Window) 
     rows: list[WithdrawalRow] = []
     for part in window.split(account.venue.history_window):
         async for page in _pages(account, coin, part):
-            rows += page
+            rows += [row for row in page if _is_within(account.venue, row.applied_at, part)]
     return _unique(row for row in rows if row.coin == coin)
 
 
@@ -94,7 +94,7 @@ async def _pages(account: VenueAccount, coin: str, window: Window) -> AsyncItera
         page = venue.read_withdrawals(body)
         yield page
         cursor = venue.withdrawal_pages.following(body, [row.raw for row in page], cursor)
-        if cursor is None:
+        if cursor is None or _is_past(venue, [row.applied_at for row in page], window):
             return
     raise LookupFailed("TOO_MANY_ROWS", f"more than {_MAX_PAGES} pages of {coin} withdrawals")
 
@@ -107,9 +107,19 @@ async def _deposits_within(account: VenueAccount, coin: str, window: Window) -> 
         page = venue.read_deposits(body)
         found += page
         cursor = venue.deposit_pages.following(body, [row.raw for row in page], cursor)
-        if cursor is None:
-            return found
+        if cursor is None or _is_past(venue, [row.inserted_at for row in page], window):
+            return [row for row in found if _is_within(venue, row.inserted_at, window)]
     raise LookupFailed("TOO_MANY_ROWS", f"more than {_MAX_PAGES} pages of {coin} deposits")
+
+
+def _is_past(venue: Venue, moments: Sequence[datetime | None], window: Window) -> bool:
+    """Whether a page from the newest on has nothing left of the window: a single row may stand out of order."""
+    return venue.newest_first and bool(moments) and all(at is not None and at < window.start for at in moments)
+
+
+def _is_within(venue: Venue, at: datetime | None, window: Window) -> bool:
+    """What the venue was asked for stays; where it takes no bounds, ours are kept, and a row without a time."""
+    return not venue.newest_first or at is None or window.start <= at <= window.end
 
 
 def _unique(rows: Iterable[WithdrawalRow]) -> tuple[WithdrawalRow, ...]:

@@ -38,10 +38,14 @@ class RawReply:
     json: Any = None
     error: str | None = None
 
+    def header(self, name: str) -> str | None:
+        """A header's value; `name` is in lower case."""
+        return next((value for known, value in self.headers.items() if known.lower() == name), None)
+
     @property
     def retry_after_seconds(self) -> float | None:
         """The venue's `Retry-After` in seconds, when it gave one."""
-        text = next((value for name, value in self.headers.items() if name.lower() == "retry-after"), "")
+        text = self.header("retry-after") or ""
         return float(text) if text.isascii() and text.isdigit() else None
 
     def payload(self, *, plain: bool = False) -> Any:

@@ -232,6 +232,7 @@ class SavedAddress:
     address: str
     memo: str | None
     usable: bool
+    coin: str | None = None  # named where a venue's answer tells of other coins too
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +272,9 @@ class Venue(ABC):
     takes_fee_ceiling: bool = False  # a withdrawal can name the most that it may cost
     lists_closed_networks: bool = True  # else a network that is missing may be closed for the moment
     histories_of_all_coins: bool = True  # else a history has to be asked for coin by coin
+    newest_first: bool = False  # histories take no bounds in time: they are read from the newest page on
+    rows_show_destination: bool = True  # else a person has to see on the venue's pages where a withdrawal went
+    time_in_header: bool = False  # no body tells the venue's time: the Date of an answer is read
     balance_pages: Paging | None = None  # where the balances of one wallet come in pages
     #: Codes with which any endpoint says that it does not let us in; `read_error` reads them from a body.
     access_codes: Mapping[str, Access] = MappingProxyType({})
@@ -335,13 +339,24 @@ class Venue(ABC):
     @abstractmethod
     def server_time(self) -> Call: ...
     @abstractmethod
-    def read_server_time(self, body: Any) -> datetime: ...
+    def read_server_time(self, body: Any) -> datetime:
+        """From an answer's body, or from its Date header where there is `time_in_header`."""
+
     @abstractmethod
     def networks(self, coin: str) -> tuple[Call, ...]:
         """All that has to be asked to know the coin's networks, whether or not the answers tell of other coins too."""
 
     @abstractmethod
     def read_networks(self, bodies: Sequence[Any], coin: str) -> tuple[NetworkRules, ...]: ...
+
+    def terms(self, coin: str, network: str) -> Call | None:
+        """What has to be asked besides of a listed network, where a venue tells its terms one network at a time."""
+        return None
+
+    def read_terms(self, body: Any, rules: NetworkRules) -> NetworkRules:
+        """The network's rules with its terms."""
+        raise NotImplementedError
+
     @abstractmethod
     def balances(self, cursor: str | None = None) -> Call:
         """The wallet that withdrawals are paid from; with a cursor only where there are `balance_pages`."""

@@ -26,7 +26,8 @@ async def as_saved(withdrawal: Withdrawal) -> Order:
     entries = [
         entry
         for entry in venue.read_address_book(await account.read(call))
-        if venue.network_code(entry.network) == order.network
+        if entry.coin in (None, order.coin)
+        and venue.network_code(entry.network) == order.network
         and same_address(entry.address, order.address)
         and entry.memo == order.memo
     ]

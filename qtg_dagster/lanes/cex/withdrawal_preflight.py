@@ -39,7 +39,7 @@ async def check_withdrawal(
     if problem is not None:
         raise InvalidInput(f"venues.{account.key}.api_key", problem, "Use a key with the permission.")
     listed, balance, skew, _ = await asyncio.gather(
-        account.networks(withdrawal.order.coin),
+        account.networks(withdrawal.order.coin, withdrawal.order.network),
         wallet_balance(account, withdrawal.order.coin),
         clock_skew(account, clock),
         check_still_ours(withdrawal, accounts),
@@ -81,7 +81,7 @@ async def wallet_balance(account: VenueAccount, coin: str) -> CoinBalance:
 async def clock_skew(account: VenueAccount, clock: Clock) -> timedelta:
     """How far the venue's clock is surely off ours; the time of the request itself is given the benefit."""
     asked_at = clock.now()
-    theirs = account.venue.read_server_time(await account.read(account.venue.server_time()))
+    theirs = await account.server_time()
     return skew_beyond(theirs, asked_at, clock.now())
 
 

@@ -127,10 +127,11 @@ def judge_fit(withdrawal: Withdrawal, attempt: Attempt, rows: tuple[WithdrawalRo
         return None
     if fit is Fit.ONE:
         return judge_rows(withdrawal, found, differing_terms)
+    named = ", ".join(row.withdrawal_id for row in found)
     reason = {
-        Fit.SEVERAL: f"{len(found)} withdrawals on record could be this one",
-        Fit.UNPROVEN: "a withdrawal on record could be this one, and does not show enough to be sure",
-        Fit.UNDONE: "a withdrawal on record that could be this one was given back",
+        Fit.SEVERAL: f"{len(found)} withdrawals on record ({named}) could be this one",
+        Fit.UNPROVEN: f"withdrawal {named} on record could be this one, and does not show enough to be sure",
+        Fit.UNDONE: f"withdrawal {named} on record, which could be this one, was given back",
     }[fit]
     evidence = {"rows": [redact(row.raw) for row in found]}
     return for_operator(f"{fit}_ON_RECORD", f"{reason}. {attempt.look_at(withdrawal)}", evidence)

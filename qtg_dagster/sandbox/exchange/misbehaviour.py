@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from email.utils import formatdate
 from typing import Any
 
 from starlette.requests import Request
@@ -20,8 +21,9 @@ Execute = Callable[[], Answer]
 
 
 def respond(answer: Answer, dialect: Dialect) -> Response:
-    """An answer as the venue sends it."""
-    return Response(dialect.encode(answer[1]), answer[0], {"content-type": dialect.content_type})
+    """An answer as the venue sends it, with the time on its own clock."""
+    headers = {"content-type": dialect.content_type, "date": formatdate(dialect.venue.now_ms() / 1000, usegmt=True)}
+    return Response(dialect.encode(answer[1]), answer[0], headers)
 
 
 @dataclass(frozen=True, slots=True)

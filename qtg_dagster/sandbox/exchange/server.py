@@ -56,6 +56,7 @@ async def serving(config: ExchangeConfig, *, host: str = "127.0.0.1", port: int 
             log_level="warning",
             access_log=False,
             server_header=False,
+            date_header=False,  # each venue has a clock of its own
             timeout_graceful_shutdown=2,
         )
     )

@@ -67,6 +67,7 @@ async def test_without_canaries_secrecy_is_not_judged() -> None:
     [
         (wrong_looking.SendsWhatIsAbsent, Declared(resends_signed_bytes=True), Clause.RECOVER_NO_EFFECT),
         (wrong_looking.AbsentIsFailed, Declared(negative_proof=True), Clause.RECOVER_ABSENCE),
+        (wrong_looking.HandsOver, Declared(hands_over=True), Clause.RECOVER_FINDS),
         (wrong_looking.OddIsDone, Declared(done_when_on_record=True), Clause.LOOK_ODD_STATUS),
         (wrong_telling.HealthRaises, Declared(health_raises=True), Clause.HEALTH_TELLS_DOWN),
         (
@@ -87,6 +88,8 @@ async def test_what_is_declared_is_no_breach(executor: type[RightExecutor], decl
     ("executor", "declared", "clause"),
     [
         (wrong_looking.AbsentIsDone, Declared(negative_proof=True), Clause.RECOVER_ABSENCE),
+        (wrong_looking.NeverFinds, Declared(hands_over=True), Clause.RECOVER_FINDS),
+        (wrong_looking.FindsFailure, Declared(hands_over=True), Clause.RECOVER_FINDS),
         (wrong_looking.OddIsFailed, Declared(done_when_on_record=True), Clause.LOOK_ODD_STATUS),
         (wrong_telling.AlwaysHealthy, Declared(health_raises=True), Clause.HEALTH_TELLS_DOWN),
         (RightExecutor, Declared(acts=False), Clause.SUBMIT_ONCE),

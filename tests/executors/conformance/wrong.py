@@ -38,6 +38,7 @@ WRONG: dict[type[RightExecutor], Clause] = {
     looking.AbsentIsDone: _C.RECOVER_ABSENCE,
     looking.AbsentIsAccepted: _C.RECOVER_ABSENCE,
     looking.NeverFinds: _C.RECOVER_FINDS,
+    looking.HandsOver: _C.RECOVER_FINDS,
     looking.FindsFailure: _C.RECOVER_FINDS,
     telling.HealthOfAnOrder: _C.HEALTH_NO_CONTEXT,
     telling.HealthWaits: _C.HEALTH_IN_TIME,

@@ -103,6 +103,12 @@ class NeverFinds(RightExecutor):
         return self.say(S.UNKNOWN, "ASK_A_PERSON")
 
 
+class HandsOver(NeverFinds):
+    async def recover(self, context: ExecutionContext, session: object = None) -> ExecutionResult:
+        said = await super().recover(context, session)
+        return said.model_copy(update={"evidence": {**said.evidence, "operator": "1 row may be this one: look"}})
+
+
 class FindsFailure(RightExecutor):
     async def found(self, context: ExecutionContext, state: str) -> ExecutionResult:
         lost = "reference" not in context.node_refs

@@ -61,6 +61,8 @@ async def _found(case: Case) -> str:
             return f"{answer} after {look + 1} looks"
         if answer.status is S.FAILED:
             raise Broken(f"it was executed, and recover answered {answer}")
+        if case.bench.declared.hands_over and answer.result is not None and answer.result.evidence.get("operator"):
+            return f"{answer}, for a person, as declared, after {look + 1} looks"
         if look == _LOOKS and Knob.SETTLE in case.bench.knobs:
             await case.turn(Knob.SETTLE)
         await asyncio.sleep(case.limits.between_looks_seconds)

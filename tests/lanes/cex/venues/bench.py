@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from importlib import import_module
 from typing import Any
 
+from qtg_dagster.domain.contract import ExecutionResult, ResultStatus
 from qtg_dagster.lanes.cex.venue import Venue, load_venue
 from qtg_dagster.sandbox.exchange.dialect import known_wires
 
@@ -15,12 +17,21 @@ API_SECRET = "secret-of-the-desk"
 DESTINATION = "0x" + "ab" * 20
 
 
+class Lost(StrEnum):
+    """What becomes of a withdrawal that was executed, and whose answer was lost."""
+
+    FOUND = "found"
+    HANDED_OVER = "handed over"  # its row does not show enough to be ours for certain: a person gets it, named
+
+
 @dataclass(frozen=True)
 class Bench:
     """One wire. A new venue brings a module `bench_<wire>.py` with a `BENCH`, and every suite here runs over it.
 
     `doubtful` are bodies that a venue that executed may answer with: an HTTP status and JSON. None may end in REJECTED.
-    `refusal` makes the body in which the venue gives a code, `refusal_status` the status that it comes under.
+    `refusal` makes the body in which the venue gives a code, `refusal_status` the status that it comes under. `lost` is
+    what is expected of a lost answer, `tells_rights` whether the venue says what a key may do, `lists_unproven` whether
+    its address book shows addresses that may not be paid yet, `undone` its one word for all that was given back.
     """
 
     wire: str
@@ -34,10 +45,25 @@ class Bench:
     beneficiary: Mapping[str, Any] = field(default_factory=dict)  # in the venue's names, where it takes one
     secret: str = API_SECRET
     passphrase: str | None = None
+    lost: Lost = Lost.FOUND
+    tells_rights: bool = True
+    lists_unproven: bool = True
+    undone: str | None = None
 
     @property
     def venue(self) -> Venue:
         return load_venue(self.wire)
+
+    def accounts_for(self, answer: ExecutionResult, made: Mapping[str, Any]) -> bool:
+        """Whether an answer tells of this withdrawal in the venue's book as it can here, and of no other."""
+        if self.lost is Lost.FOUND:
+            found = answer.provider_refs.get("exchange_withdrawal_id")
+            return (answer.status, found) == (ResultStatus.COMPLETED, made["id"])
+        return (
+            (answer.status, answer.error_code) == (ResultStatus.UNKNOWN, "UNPROVEN_ON_RECORD")
+            and [row["uuid"] for row in answer.evidence["rows"]] == [made["id"]]
+            and made["id"] in answer.evidence["operator"]
+        )
 
 
 def benches() -> list[Bench]:

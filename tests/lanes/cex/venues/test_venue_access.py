@@ -86,10 +86,16 @@ async def test_what_lets_us_in_and_pays_nothing_out(bench: Bench, open_desk: Any
     action, health = desk.executor("withdrawal_action"), desk.executor("withdrawal_action").health
     await desk.control.set_conditions("venue_a", key_withdraws=False)
     answer = await action.preflight(order())
-    assert (answer.status, answer.evidence["field"]) == (ResultStatus.REJECTED, "venues.venue_a.api_key")
-    assert answer.evidence["fix"]
-    finding = await ask_health("cex", health)
-    assert finding.detail == f"{HealthState.DEGRADED}, venue_a: {answer.evidence['problem']}"
+    if bench.tells_rights:
+        assert (answer.status, answer.evidence["field"]) == (ResultStatus.REJECTED, "venues.venue_a.api_key")
+        assert answer.evidence["fix"]
+        finding = await ask_health("cex", health)
+        assert finding.detail == f"{HealthState.DEGRADED}, venue_a: {answer.evidence['problem']}"
+    else:  # the withdrawal itself is refused, and nothing was taken
+        assert answer is None
+        submitted = await action.submit(order(), await action.prepare(order()))
+        assert bench.venue.access_codes[submitted.error_code] is Access.NO_PERMISSION
+        assert (submitted.status, await desk.executed()) == (ResultStatus.REJECTED, [])
     await desk.control.set_conditions("venue_a", key_withdraws=True, withdraw_disabled=[f"ETH/{bench.network}"])
     answer = await action.preflight(order())
     assert (answer.status, answer.error_code) == (ResultStatus.NOT_SENT, "NETWORK_SUSPENDED")

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from decimal import Decimal
+from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,11 +16,10 @@ import pytest
 
 from qtg_dagster.domain.contract import ExecutionContext, PreparedAction
 from qtg_dagster.executors.conformance import Declared, Knob, Verdict, verify_executor
-from qtg_dagster.lanes.cex.venue import FeeRule
 from qtg_dagster.sandbox.exchange.control import WITHDRAWAL_HISTORY
 from qtg_dagster.sandbox.exchange.faults import FaultKind
 from tests.executors.conformance.memory import order
-from tests.lanes.cex.venues.bench import API_KEY, DESTINATION, Bench, benches
+from tests.lanes.cex.venues.bench import API_KEY, DESTINATION, Bench, Lost, benches
 
 _LOST = {
     Knob.LOSE_REPLY: FaultKind.LOSE_REPLY_AFTER_EXECUTION,
@@ -75,7 +75,9 @@ class ActionBench:
         self.canaries = tuple(text for text in (bench.secret, bench.passphrase, API_KEY) if text)
         refs = ("withdrawal_prepared_at", "withdrawal_expires_at")
         self.declared = Declared(
-            varies=frozenset({"expires_at", *(f"provider_refs.{name}" for name in refs)}), done_when_on_record=True
+            varies=frozenset({"expires_at", *(f"provider_refs.{name}" for name in refs)}),
+            done_when_on_record=True,
+            hands_over=bench.lost is Lost.HANDED_OVER,
         )
         self._amounts: dict[str, Decimal] = {}
         self._numbers = itertools.count(1)
@@ -93,7 +95,8 @@ class ActionBench:
         return len(await self._made(idempotency_key))
 
     async def _made(self, idempotency_key: str | None) -> list[dict[str, Any]]:
-        from_amount = self.bench.venue.fee_rule is not FeeRule.ON_TOP
+        driver = import_module(f"tests.sandbox.exchange.dialects.drive_{self.bench.wire}").DRIVER
+        from_amount = driver.amount_includes_fee
         rows = await self.desk.executed()
         wanted = None if idempotency_key is None else self._amounts.get(idempotency_key)
         return [

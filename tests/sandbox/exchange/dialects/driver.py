@@ -51,6 +51,7 @@ class Driver(ABC):
     amount_includes_fee: ClassVar[bool] = True
     tells_status: ClassVar[bool] = True  # whether the venue can be asked if it is in maintenance
     pages_shift: ClassVar[bool] = False  # whether rows that come in between make a reader see rows twice
+    tells_rights: ClassVar[bool] = True  # whether the venue says what a key may do
     grain_ms: ClassVar[int] = 1  # how finely the rows tell their time
     copy_outcome: ClassVar[str] = "executed"  # what becomes of a copy of a request
 
