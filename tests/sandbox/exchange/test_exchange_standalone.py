@@ -62,7 +62,9 @@ def credentials(lines: list[str], venue: str) -> dict[str, Any]:
 def test_all_wires_are_served_by_one_process_that_ends_in_good_order(start: Callable[..., Started]) -> None:
     process, lines = start()
     venues = {wire: credentials(lines, wire) for wire in known_wires()}
-    times = {"binance": "/api/v3/time", "okx": "/api/v5/public/time", "kraken": "/0/public/Time"}
+    times = {"binance": "/api/v3/time", "okx": "/api/v5/public/time", "kraken": "/0/public/Time"} | {
+        "bitget": "/api/v2/public/time"
+    }
     for wire, path in times.items():
         assert httpx.get(venues[wire]["base_url"] + path, trust_env=False).status_code == 200
     assert set(venues["kraken"]["address_book"]) == set(known_wires()) - {"kraken"}

@@ -68,7 +68,7 @@ async def test_a_fault_executes_as_told_and_hits_once(
     assert len(await venue.executed()) == int(executed)
     (request,) = await venue.control.requests(endpoint="withdraw")
     assert (request["fault"], request["outcome"]) == (kind, "executed" if executed else "not executed")
-    assert await submitted(driver, client) is not None
+    assert await submitted(driver, client, Order(client_id="leg2")) is not None
     assert await venue.control.faults() == []
 
 
@@ -121,7 +121,7 @@ async def test_an_earlier_reply_tells_of_another_withdrawal(driver: Driver, venu
     executed = [row["id"] for row in await venue.executed()]
     assert first == second == executed[-1]
     assert len(executed) == 2
-    assert await submitted(driver, client) not in (first, None)
+    assert await submitted(driver, client, Order(client_id="leg3")) not in (first, None)
 
 
 async def test_an_earlier_look_is_shown_again_and_executes_nothing(driver: Driver, venue: Any) -> None:
