@@ -94,7 +94,10 @@ async def _is_required(account: VenueAccount, order: Order) -> bool | None:
 
 
 def _with(account: VenueAccount, call: Call, kept: Beneficiary) -> Call:
-    told = account.venue.with_beneficiary(call, kept.fields)
+    try:
+        told = account.venue.with_beneficiary(call, kept.fields)
+    except InvalidInput as problem:
+        raise InvalidInput(_field(account), problem.problem, problem.fix) from None
     if told is None:
         raise InvalidInput(
             _field(account),

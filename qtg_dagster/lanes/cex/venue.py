@@ -385,7 +385,7 @@ class Venue(ABC):
     def with_beneficiary(self, call: Call, beneficiary: Mapping[str, Any]) -> Call | None:
         """The withdrawal request with what the venue wants to know of the beneficiary, in the venue's own names.
 
-        None where the venue takes nothing of the kind.
+        None where the venue takes nothing of the kind. Raises `InvalidInput` for names that it does not know.
         """
         return None
 

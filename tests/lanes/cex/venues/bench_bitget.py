@@ -46,4 +46,10 @@ BENCH = Bench(
     stand_in={"api_passphrase": _PASSPHRASE},
     entry={"api_passphrase": {"env": "DESK_PASSPHRASE"}},
     passphrase=_PASSPHRASE,
+    beneficiary={
+        "memberCode": "korbit",
+        "identityType": "user",
+        "firstName": "Wilhelmina",
+        "lastName": "Quistgaard",
+    },
 )

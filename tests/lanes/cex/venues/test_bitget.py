@@ -205,7 +205,7 @@ def test_a_beneficiary_is_added_in_the_venues_own_names_and_no_others() -> None:
     assert told.params == {**call.params, "memberCode": "korbit", "identityType": "user", "firstName": "A"}
     assert told.moves_money
     for name in ("size", "address", "name"):
-        with pytest.raises(InvalidInput, match=name):
+        with pytest.raises(InvalidInput, match=f"does not ask for {name}"):
             VENUE.with_beneficiary(call, {name: "x"})
     assert VENUE.travel_rule(ORDER) is None
 
@@ -327,14 +327,16 @@ def test_a_step_is_the_coarser_of_two(changes: dict[str, str], step: str) -> Non
         ({"withdrawable": True}, True),
         ({"withdrawable": "false"}, False),
         ({"withdrawable": None}, False),
-        ({"extraWithdrawFee": "0.1"}, False),
     ],
 )
-def test_a_network_is_open_only_by_its_word_and_with_a_fee_that_is_known(
-    changes: dict[str, Any], enabled: bool
-) -> None:
+def test_a_network_is_open_only_by_its_word(changes: dict[str, Any], enabled: bool) -> None:
     (rules,) = VENUE.read_networks([body([{"coin": "eth", "chains": [{**CHAIN, **changes}]}])], "ETH")
     assert rules.withdraw_enabled is enabled
+
+
+def test_what_a_coin_burns_counts_as_a_fee() -> None:
+    (rules,) = VENUE.read_networks([body([{"coin": "ETH", "chains": [{**CHAIN, "extraWithdrawFee": "0.1"}]}])], "ETH")
+    assert rules.fee_of(Decimal(10)) == Decimal("1.001")
 
 
 def test_a_tag_is_needed_where_the_venue_says_so() -> None:

@@ -71,7 +71,7 @@ async def test_what_is_wanted_and_not_kept_is_asked_for(bench: Bench, open_desk:
         assert says in answer.error_message
         assert answer.evidence["fix"]
         assert "Wilhelmina" not in str(answer)
-    kept = desk.again(**keep({DESTINATION: SOME})).executor("withdrawal_action")
+    kept = desk.again(**keep({DESTINATION: bench.beneficiary or SOME})).executor("withdrawal_action")
     answer = await kept.preflight(order())
     assert answer is None or "takes nothing about beneficiaries" in answer.error_message
     assert await desk.posts() == 0

@@ -94,13 +94,12 @@ class BitgetVenue(Venue):
             params["tag"] = order.memo
         return Call("privateSpotPostV2SpotWalletWithdrawal", params, moves_money=True)
 
-    def with_beneficiary(self, call: Call, beneficiary: Mapping[str, str]) -> Call:
-        """What is asked of withdrawals to exchanges in Korea."""
-        for name in beneficiary:
-            if name not in BENEFICIARY:
-                raise InvalidInput(
-                    f"beneficiary.{name}", "Bitget does not ask for it", f"Use {', '.join(BENEFICIARY)}."
-                )
+    def with_beneficiary(self, call: Call, beneficiary: Mapping[str, Any]) -> Call:
+        """What is asked of withdrawals to exchanges in Korea. It stands beside address and amount, and is neither."""
+        unknown = sorted(set(beneficiary) - set(BENEFICIARY))
+        if unknown:
+            problem = f"Bitget does not ask for {', '.join(unknown)}"
+            raise InvalidInput("travel_rule", problem, f"Use {', '.join(BENEFICIARY)}.")
         return replace(call, params={**call.params, **beneficiary})
 
     def withdrawal_by_client_id(self, client_id: str, window: Window) -> Call:
@@ -234,11 +233,9 @@ def _deposit(row: Mapping[str, Any]) -> DepositRow:
 def _network(row: Mapping[str, Any]) -> NetworkRules:
     tagged = _is_true(row.get("needTag"))
     scale = step_of(field(row, "withdrawMinScale", "chains"), "withdrawMinScale")
-    # A coin that burns a share of each transfer has a fee that no fixed amount can tell.
-    burns = decimal(row.get("extraWithdrawFee") or "0", "extraWithdrawFee") > 0
     return NetworkRules(
         network=VENUE.network_code(str(field(row, "chain", "chains"))),
-        withdraw_enabled=_is_true(row.get("withdrawable")) and not burns,
+        withdraw_enabled=_is_true(row.get("withdrawable")),
         fee=decimal(field(row, "withdrawFee", "chains"), "withdrawFee"),
         minimum=decimal(field(row, "minWithdrawAmount", "chains"), "minWithdrawAmount"),
         maximum=None,
@@ -247,6 +244,7 @@ def _network(row: Mapping[str, Any]) -> NetworkRules:
         memo_allowed=tagged,
         memo_pattern="",
         address_pattern="",
+        fee_rate=decimal(row.get("extraWithdrawFee") or "0", "extraWithdrawFee"),  # burnt by the coin itself
     )
 
 

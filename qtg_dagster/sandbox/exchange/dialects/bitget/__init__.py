@@ -107,7 +107,13 @@ class BitgetDialect(Dialect):
             tag=parameters.text("tag"),
             order_id=client_id,
         )
-        return {"orderId": self.venue.withdraw(order), "clientOid": client_id}
+        return {"orderId": self.venue.withdraw(order, told=self._is_told(parameters)), "clientOid": client_id}
+
+    def _is_told(self, parameters: BitgetParameters) -> bool:
+        """Whether exchange and receiver are named: a company by its name, a person by both."""
+        kind = parameters.text("identityType")
+        names = ("companyName",) if kind == "company" else ("firstName", "lastName")
+        return kind is not None and None not in map(parameters.text, ("memberCode", *names))
 
     def _network(self, coin: str, chain: str) -> str:
         """Chains are told as ERC20, and taken as erc20 too."""
