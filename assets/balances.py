@@ -6,6 +6,7 @@ import dagster as dg
 
 from assets.keys import BALANCES, GROUP
 from assets.windows import serve
+from qtg_dagster.domain.balances import BalanceReading
 from qtg_dagster.jobs.pictures import table
 from qtg_dagster.jobs.refusals import shown_in_the_ui
 from qtg_dagster.treasury.balances import VenueSnapshot, snapshot_balances, totals
@@ -14,6 +15,7 @@ from qtg_dagster.upkeep.workers import BALANCE_SNAPSHOT
 from resources import PlatformResource
 
 ANSWERED = "every_venue_answered"
+_COLUMNS = ("venue", "account", "wallet", "asset", "free", "locked", "read (UTC)", "all wallets read")
 
 
 @dg.asset(
@@ -45,11 +47,7 @@ async def balances(context: dg.AssetExecutionContext, platform: PlatformResource
 
 def _result(snapshots: Sequence[VenueSnapshot], served: Sequence[str]) -> dg.MaterializeResult:  # type: ignore[type-arg]
     failed = {one.venue_key: one.problem for one in snapshots if one.problem}
-    rows = [
-        (reading.venue_key, reading.asset, reading.free, reading.locked, reading.wallet, reading.account)
-        for one in snapshots
-        for reading in one.readings
-    ]
+    rows = [_reading_row(reading) for one in snapshots for reading in one.readings]
     sums = totals(snapshots)
     verdict = dg.AssetCheckResult(
         check_name=ANSWERED,
@@ -60,13 +58,20 @@ def _result(snapshots: Sequence[VenueSnapshot], served: Sequence[str]) -> dg.Mat
     return dg.MaterializeResult(
         metadata={
             "windows": ", ".join(served) or "served by another run",
-            "balances": dg.MetadataValue.md(table(("venue", "asset", "free", "locked", "wallet", "account"), rows)),
+            "balances": dg.MetadataValue.md(table(_COLUMNS, rows)),
             "venues": dg.MetadataValue.md(table(("venue", "ms", "problem"), [_venue_row(one) for one in snapshots])),
             # For the plots over time; the exact amounts are in the table above and in the database.
             **{f"total {asset}": float(amount) for asset, amount in sums.items()},
         },
         check_results=[verdict],
     )
+
+
+def _reading_row(reading: BalanceReading) -> tuple[object, ...]:
+    """With the venue's own time where it tells one, else ours."""
+    at = reading.source_time or reading.request_ended_at
+    where = (reading.venue_key, reading.account, reading.wallet, reading.asset)
+    return *where, reading.free, reading.locked, f"{at:%Y-%m-%d %H:%M:%S}", "yes" if reading.complete else "no"
 
 
 def _venue_row(snapshot: VenueSnapshot) -> tuple[object, ...]:

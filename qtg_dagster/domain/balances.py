@@ -23,7 +23,10 @@ class BalanceReading(Frozen):
     request_ended_at: datetime
     source_time: datetime | None = Field(default=None, description="the venue's own time, or the block's")
     source_height: int | None = Field(default=None, description="block number, for chains")
-    complete: bool = True
+    complete: bool = Field(default=True, description="false = another wallet of the account could not be read")
+    missing: tuple[str, ...] = Field(
+        default=(), exclude=True, description="those wallets and why; they have no readings, and no zeros"
+    )
 
 
 class BalanceFetcher(Protocol):
@@ -31,6 +34,11 @@ class BalanceFetcher(Protocol):
 
     @property
     def venue_key(self) -> str: ...
+
+    @property
+    def paying_wallet(self) -> str:
+        """The wallet that withdrawals and transfers are paid from."""
+        ...
 
     async def fetch(self) -> tuple[BalanceReading, ...]:
         """Current balances; raises what the transport raises: a failed reading is no reading."""

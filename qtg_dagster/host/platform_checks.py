@@ -9,6 +9,7 @@ from qtg_dagster.domain.balances import BalanceFetcher
 from qtg_dagster.domain.contract import HealthReport, HealthState
 from qtg_dagster.host.findings import Finding
 from qtg_dagster.settings import Settings
+from qtg_dagster.treasury.balances import missing_wallets
 
 _PATIENCE_SECONDS = 20
 
@@ -130,6 +131,9 @@ async def read_wallets(fetcher: BalanceFetcher) -> Finding:
         readings = await asyncio.wait_for(fetcher.fetch(), _PATIENCE_SECONDS)
     except Exception as error:  # noqa: BLE001 - what it raises is the finding
         return Finding(fetcher.venue_key, False, _words(error), "is it up, are its keys right?")
+    missing = missing_wallets(readings)
+    if missing:
+        return Finding(fetcher.venue_key, False, f"{len(readings)} balances read, without {missing}", "see the message")
     return Finding(fetcher.venue_key, True, f"{len(readings)} balances read")
 
 

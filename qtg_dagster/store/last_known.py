@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -24,7 +24,9 @@ _FREE = text("""
     SELECT DISTINCT ON (venue_key, account, asset) venue_key, account, asset, free, request_ended_at AS read_at,
            extract(epoch FROM now() - request_ended_at)::float AS age_seconds
     FROM qtg.balance_snapshots
-    WHERE network_class = :network_class AND complete AND venue_key = ANY (CAST(:places AS text[]))
+    JOIN unnest(CAST(:places AS text[]), CAST(:wallets AS text[])) AS asked (place, paying_wallet)
+      ON venue_key = place AND wallet = coalesce(paying_wallet, wallet)
+    WHERE network_class = :network_class AND complete
       AND recorded_at > now() - interval '2 days'
     ORDER BY venue_key, account, asset, recorded_at DESC
 """)
@@ -68,10 +70,11 @@ async def read_last_health(
 
 
 async def read_free_balances(
-    transaction: Transaction, network_class: str, places: Sequence[str]
+    transaction: Transaction, network_class: str, paying_wallets: Mapping[str, str | None]
 ) -> dict[Holding, AgedBalance]:
-    """The newest snapshot, of the last two days, of all that we hold in these places."""
-    rows = await transaction.execute(_FREE, {"network_class": network_class, "places": list(places)})
+    """The newest snapshot, of the last two days, of what we hold in these places, each in the wallet named with it."""
+    asked = {"places": list(paying_wallets), "wallets": list(paying_wallets.values())}
+    rows = await transaction.execute(_FREE, {"network_class": network_class, **asked})
     return {
         Holding(row.venue_key, row.account, row.asset): AgedBalance(
             Balance(plain_decimal(row.free), row.read_at, live=False), row.age_seconds

@@ -23,7 +23,7 @@ _DIGITS = 120
 
 @dataclass(frozen=True, slots=True)
 class VenueSnapshot:
-    """What one venue or chain said, or why it said nothing."""
+    """What one venue or chain said, and why it said nothing of what is missing."""
 
     venue_key: str
     readings: tuple[BalanceReading, ...]
@@ -49,16 +49,25 @@ async def _snapshot(database: Database, network_class: str, fetcher: BalanceFetc
         return VenueSnapshot(fetcher.venue_key, (), _since(started), problem)
     async with database.transaction() as transaction:
         await append_balances(transaction, network_class, readings)
-    return VenueSnapshot(fetcher.venue_key, readings, _since(started))
+    return VenueSnapshot(fetcher.venue_key, readings, _since(started), missing_wallets(readings))
+
+
+def missing_wallets(readings: Sequence[BalanceReading]) -> str:
+    """The wallets that could not be read beside those that could, and why; nothing when all were."""
+    return "; ".join(dict.fromkeys(problem for reading in readings for problem in reading.missing))
 
 
 def totals(snapshots: Sequence[VenueSnapshot]) -> dict[str, str]:
-    """Asset -> all that was seen of it, free and locked, as plain decimal text."""
+    """Asset -> all that was seen of it, free and locked, as plain decimal text. Each wallet counts once."""
+    wallets = {
+        (reading.venue_key, reading.account, reading.wallet, reading.asset): reading
+        for snapshot in snapshots
+        for reading in snapshot.readings
+    }
     sums: defaultdict[str, Decimal] = defaultdict(Decimal)
     with localcontext(prec=_DIGITS):
-        for snapshot in snapshots:
-            for reading in snapshot.readings:
-                sums[reading.asset] += Decimal(reading.free) + Decimal(reading.locked)
+        for reading in wallets.values():
+            sums[reading.asset] += Decimal(reading.free) + Decimal(reading.locked)
     return {asset: plain_decimal(amount) for asset, amount in sorted(sums.items())}
 
 

@@ -124,10 +124,11 @@ async def _balances(
 ) -> dict[str, Balances | NotKnown]:
     places = sorted({node.source.place for node in nodes if node.source})
     by_place = {fetcher.venue_key: fetcher for fetcher in fetchers}
+    paying = {place: by_place[place].paying_wallet if place in by_place else None for place in places}
 
     async def snapshots() -> dict[Holding, AgedBalance]:
         async with reading(engine.database) as transaction:
-            return await read_free_balances(transaction, engine.settings.network_class, places)
+            return await read_free_balances(transaction, engine.settings.network_class, paying)
 
     stored = await _known(snapshots, patience)
     settings = engine.settings
@@ -144,6 +145,7 @@ async def _balances(
             return {
                 Holding(each.venue_key, each.account, each.asset): Balance(each.free, each.request_ended_at, live=True)
                 for each in live
+                if each.wallet == paying[place]
             }
         if not kept:
             return live

@@ -50,10 +50,18 @@ class Estimating(ScriptedExecutor):
 class Fetcher:
     """A chain that says what we hold, fails, or hangs."""
 
-    venue_key = CHAIN
+    venue_key, paying_wallet = CHAIN, "main"
 
-    def __init__(self, free: str = "100", failure: Exception | None = None, *, hangs: bool = False) -> None:
+    def __init__(
+        self,
+        free: str = "100",
+        failure: Exception | None = None,
+        *,
+        hangs: bool = False,
+        others: tuple[BalanceReading, ...] = (),
+    ) -> None:
         self.free, self.failure, self.hangs, self.asked = free, failure, hangs, 0
+        self.others = others
 
     async def fetch(self) -> tuple[BalanceReading, ...]:
         self.asked += 1
@@ -61,14 +69,13 @@ class Fetcher:
             await asyncio.Event().wait()
         if self.failure is not None:
             raise self.failure
-        return (reading(self.free),)
+        return (reading(self.free), *self.others)
 
 
-def reading(free: str) -> BalanceReading:
+def reading(free: str, wallet: str = "main") -> BalanceReading:
     now = datetime.now(UTC)
-    return BalanceReading(
-        venue_key=CHAIN, account=OURS, asset="USDC", free=free, request_started_at=now, request_ended_at=now
-    )
+    moment = {"request_started_at": now, "request_ended_at": now}
+    return BalanceReading(venue_key=CHAIN, account=OURS, wallet=wallet, asset="USDC", free=free, **moment)
 
 
 def transfer(**rest: Any) -> Plan:
@@ -189,9 +196,20 @@ async def test_the_newest_snapshot_is_the_one_that_counts(desk: Desk) -> None:
     assert free_at(await look(desk)) == "90"
 
 
-async def snapshot(desk: Desk, free: str) -> None:
+async def test_only_the_wallet_that_pays_counts(desk: Desk) -> None:
+    """What lies in another wallet pays for nothing, however much later it was read."""
+    desk.under(balance_snapshot_enabled=True)
+    await snapshot(desk, "12")
+    await snapshot(desk, "5000", "funding")
+    await desk.create(transfer())
+    assert free_at(await look(desk)) == "12"
+    await desk.sql("UPDATE qtg.balance_snapshots SET request_ended_at = now() - interval '1 hour'")
+    assert free_at(await look(desk, Fetcher("100", others=(reading("5000", "funding"),)))) == "100"
+
+
+async def snapshot(desk: Desk, free: str, wallet: str = "main") -> None:
     async with desk.engine.database.transaction() as tx:
-        await append_balances(tx, "sandbox", [reading(free)])
+        await append_balances(tx, "sandbox", [reading(free, wallet)])
 
 
 @pytest.mark.parametrize("on", [True, False])

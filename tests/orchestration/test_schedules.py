@@ -11,11 +11,12 @@ import dagster as dg
 import pytest
 from sqlalchemy import text
 
+from assets.balances import _COLUMNS, _reading_row
 from assets.keys import WINDOW_TAG
 from qtg_dagster.composition import Platform
 from qtg_dagster.domain.balances import BalanceReading
 from qtg_dagster.engine.parts import Engine
-from qtg_dagster.treasury.balances import snapshot_balances, totals
+from qtg_dagster.treasury.balances import VenueSnapshot, missing_wallets, snapshot_balances, totals
 from qtg_dagster.upkeep.cycles import (
     PassResult,
     cron_of,
@@ -271,6 +272,8 @@ def test_the_row_of_an_executor_that_is_gone_becomes_an_orphan(launch: Launch, a
 class Fetcher:
     """A venue with one balance, or with a problem."""
 
+    paying_wallet = "main"
+
     def __init__(self, venue_key: str, problem: Exception | None = None) -> None:
         self.venue_key = venue_key
         self._problem = problem
@@ -296,6 +299,21 @@ def test_a_venue_that_fails_spoils_no_other(ask: Ask, rows: Rows) -> None:
     assert [row["venue_key"] for row in stored] == ["good", "other"]
     assert stored[0]["locked"] == "123456789012345678901234567890.000000000000000001"
     assert totals(list(found.values())) == {"USDC": "246913578024691357802469135780.200000000000000002"}
+
+
+def test_each_wallet_counts_once_and_a_missing_one_is_told() -> None:
+    def read(wallet: str, free: str, missing: tuple[str, ...] = ()) -> BalanceReading:
+        named = {"venue_key": "a", "account": "main", "wallet": wallet, "asset": "USDC", "missing": missing}
+        moment = {"request_started_at": MINUTE, "request_ended_at": MINUTE, "complete": not missing}
+        return BalanceReading(free=free, **moment, **named)
+
+    earn = ("earn: HTTP_500: no",)
+    readings = (read("spot", "1", earn), read("funding", "2", earn), read("spot", "1", earn))
+    snapshot = VenueSnapshot("a", readings, 1.0, missing_wallets(readings))
+    assert snapshot.problem == "earn: HTTP_500: no"
+    assert totals([snapshot, snapshot]) == {"USDC": "3"}
+    shown = dict(zip(_COLUMNS, _reading_row(read("spot", "1", earn)), strict=True))
+    assert (shown["wallet"], shown["read (UTC)"], shown["all wallets read"]) == ("spot", "2026-03-01 12:30:00", "no")
 
 
 def test_a_scheduled_tick_becomes_one_run_with_its_window(

@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,14 @@ from qtg_dagster.lanes.cex.venue import Call, NetworkRules, Repeats, Venue, load
 _THROTTLED = frozenset({418, 429})
 _DEFAULT_PAUSE_SECONDS = 30.0
 HEALTH_SECONDS = 4.0  # well under what the health worker waits for all venues together
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a read brought, and when the venue's server says that it answered."""
+
+    body: Any
+    date: datetime | None
 
 
 class VenueAccount:
@@ -68,14 +77,19 @@ class VenueAccount:
         return await self.transport.call(call)
 
     async def read(self, call: Call) -> Any:
-        """The JSON of a read; raises `LookupFailed` when there is no well-formed 2xx answer.
+        """The JSON of a read; see `answer`."""
+        return (await self.answer(call)).body
+
+    async def answer(self, call: Call) -> Answer:
+        """A read's JSON and time; raises `LookupFailed` when there is no well-formed 2xx answer.
 
         It is an `AccessRefused` where the venue says why it lets us not in. A venue that asked for a pause is not asked
         anything until it is over: insisting gets an address banned.
         """
-        return (await self._answer(call)).payload(plain=call.plain)
+        reply = await self._reply(call)
+        return Answer(reply.payload(plain=call.plain), reply.date)
 
-    async def _answer(self, call: Call) -> RawReply:
+    async def _reply(self, call: Call) -> RawReply:
         pause = self._paused_until - time.monotonic()
         if pause > 0:
             raise LookupFailed("PAUSED", f"{self.key} asked for a pause", retry_after_seconds=math.ceil(pause))
@@ -90,7 +104,7 @@ class VenueAccount:
     async def server_time(self) -> datetime:
         """The venue's own clock; raises `LookupFailed`."""
         call = self.venue.server_time()
-        reply = await self._answer(call)
+        reply = await self._reply(call)
         body = reply.payload(plain=call.plain)
         return self.venue.read_server_time(reply.header("date") if self.venue.time_in_header else body)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, NoReturn
 
 from qtg_dagster.domain.errors import QtgError
@@ -47,6 +49,15 @@ class RawReply:
         """The venue's `Retry-After` in seconds, when it gave one."""
         text = self.header("retry-after") or ""
         return float(text) if text.isascii() and text.isdigit() else None
+
+    @property
+    def date(self) -> datetime | None:
+        """When the server says that it answered; None for none, and for one that cannot be read."""
+        try:
+            found = parsedate_to_datetime(self.header("date") or "")
+        except ValueError:
+            return None
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
 
     def payload(self, *, plain: bool = False) -> Any:
         """The JSON of a 2xx answer, or, when `plain` is meant, its one word; raises `LookupFailed` for all else."""

@@ -42,8 +42,9 @@ from qtg_dagster.lanes.cex.refusal import Refusal
 from qtg_dagster.lanes.cex.reply import LookupFailed
 from qtg_dagster.lanes.cex.travel_rule import sendable_call, told_of
 from qtg_dagster.lanes.cex.venue import Identity, Order
+from qtg_dagster.lanes.cex.wallets import wallet_balance
 from qtg_dagster.lanes.cex.withdrawal_destination import as_prepared, as_saved
-from qtg_dagster.lanes.cex.withdrawal_preflight import check_withdrawal, wallet_balance
+from qtg_dagster.lanes.cex.withdrawal_preflight import check_withdrawal
 from qtg_dagster.lanes.cex.withdrawal_recovery import (
     BALANCE_BEFORE,
     EXPIRES_AT,

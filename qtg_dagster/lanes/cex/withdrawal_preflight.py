@@ -19,6 +19,7 @@ from qtg_dagster.lanes.cex.answers import PASSING_SECONDS, not_now
 from qtg_dagster.lanes.cex.orders import Withdrawal
 from qtg_dagster.lanes.cex.travel_rule import told_of
 from qtg_dagster.lanes.cex.venue import CoinBalance, FeeRule, NetworkRules
+from qtg_dagster.lanes.cex.wallets import wallet_balance
 from qtg_dagster.lanes.cex.withdrawal_destination import as_saved, check_still_ours
 
 MAX_SKEW = timedelta(seconds=1)
@@ -68,14 +69,6 @@ def _passing_problem(
         message = f"this clock and {account.key}'s differ by {skew.total_seconds():.1f} s; synchronise this machine"
         return not_now("CLOCK_SKEW", message, retry_after_seconds=PASSING_SECONDS)
     return None
-
-
-async def wallet_balance(account: VenueAccount, coin: str) -> CoinBalance:
-    """The coin in the wallet that withdrawals are paid from; zero when the venue lists none."""
-    for balance in account.venue.read_balances(await account.read(account.venue.balances())):
-        if balance.coin == coin:
-            return balance
-    return CoinBalance(coin, Decimal(0), Decimal(0), Decimal(0))
 
 
 async def clock_skew(account: VenueAccount, clock: Clock) -> timedelta:

@@ -26,7 +26,7 @@ from qtg_dagster.lanes.cex.negative_proof import AFTER_EXPIRY, Absence, ArrivalW
 from qtg_dagster.lanes.cex.orders import Withdrawal
 from qtg_dagster.lanes.cex.travel_rule import refuse_wrong_record
 from qtg_dagster.lanes.cex.venue import CoinBalance, Order, RowState, Venue, Window, WithdrawalRow
-from qtg_dagster.lanes.cex.withdrawal_preflight import wallet_balance
+from qtg_dagster.lanes.cex.wallets import wallet_balance
 from qtg_dagster.lanes.cex.withdrawal_refs import BOUND, withdrawal_refs
 from qtg_dagster.lanes.cex.withdrawal_resend import Resends, may_be_sent_again, send_again, why_not_again
 

@@ -26,6 +26,11 @@ class ChainBalances:
     def venue_key(self) -> str:
         return self._chain
 
+    @property
+    def paying_wallet(self) -> str:
+        """An account of a chain is one wallet."""
+        return "main"
+
     async def fetch(self) -> tuple[BalanceReading, ...]:
         """All balances at the latest block; raises what the endpoints raise."""
         rpc = self._chains[self._chain]

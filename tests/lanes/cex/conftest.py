@@ -63,6 +63,7 @@ class StandIn:
     misbehaves: dict[str, Misbehaviour] = field(default_factory=dict)
     answers: dict[str, Any] = field(default_factory=dict)
     balances: list[dict[str, str]] = field(default_factory=list)
+    funding: list[dict[str, str]] = field(default_factory=list)
     networks: list[dict[str, Any]] = field(default_factory=list)
     coin: str = "USDC"
     clock_ahead_ms: int = 0
@@ -143,6 +144,7 @@ class StandIn:
                 {"coin": self.coin, "withdrawAllEnable": True, "networkList": self.networks}
             ],
             "/sapi/v1/localentity/questionnaire-requirements": lambda: {"questionnaireCountryCode": "NIL"},
+            "/sapi/v1/asset/get-funding-asset": lambda: self.funding,
             "/sapi/v3/asset/getUserAsset": lambda: self.balances,
             "/sapi/v1/capital/withdraw/apply": lambda: self._withdraw(params),
             "/sapi/v1/capital/withdraw/history": lambda: self._history(params),

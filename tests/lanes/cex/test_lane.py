@@ -1,4 +1,4 @@
-"""Registration, health and balances."""
+"""Registration and health."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from qtg_dagster.executors.contract import SerializesByKey, submit_grace
 from qtg_dagster.executors.registry import ExecutorRegistry
 from qtg_dagster.inventory import Inventory, Wire
 from qtg_dagster.lanes.cex import register, venues
-from qtg_dagster.lanes.cex.reply import LookupFailed
 from qtg_dagster.lanes.cex.venue import Identity, load_venue
 
 
@@ -115,36 +114,3 @@ async def test_no_venues_means_no_report() -> None:
     executors = ExecutorRegistry()
     register(executors, Inventory())
     assert await executors.resolve("exec.cex.withdrawal_action").health() is None
-
-
-async def test_balances_cover_every_asset_with_zeros(lane: Any, venue: Any) -> None:
-    venue.balances = [{"asset": "USDC", "free": "10.500000", "locked": "1", "freeze": "2", "withdrawing": "3"}]
-    (fetcher,) = lane.cex.balance_fetchers
-    (reading,) = await fetcher.fetch()
-    assert (reading.asset, reading.free, reading.locked, reading.wallet) == ("USDC", "10.5", "6", "spot")
-    assert reading.request_started_at <= reading.request_ended_at
-    venue.balances = []
-    (reading,) = await fetcher.fetch()
-    assert (reading.free, reading.locked) == ("0", "0")
-
-
-async def test_a_failed_reading_is_no_reading(lane: Any, venue: Any, response: Any) -> None:
-    venue.on("/venue_a/sapi/v3/asset/getUserAsset", raw=response(200, b"{}"))
-    (fetcher,) = lane.cex.balance_fetchers
-    with pytest.raises(LookupFailed):
-        await fetcher.fetch()
-
-
-@pytest.mark.parametrize("status", [418, 429])
-async def test_a_venue_that_asked_for_a_pause_is_left_alone(status: int, lane: Any, venue: Any, response: Any) -> None:
-    path = "/venue_a/sapi/v3/asset/getUserAsset"
-    venue.on(path, raw=response(status, b'{"code":-1003}', Retry_After="120"))
-    (fetcher,) = lane.cex.balance_fetchers
-    with pytest.raises(LookupFailed, match=f"HTTP_{status}"):
-        await fetcher.fetch()
-    asked = len(venue.requests)
-    with pytest.raises(LookupFailed, match="PAUSED") as refusal:
-        await fetcher.fetch()
-    assert len(venue.requests) == asked
-    assert refusal.value.retry_after_seconds is not None
-    assert 100 < refusal.value.retry_after_seconds <= 120

@@ -279,7 +279,8 @@ async def test_money_goes_out_and_comes_back(open_desk: Any, order: Any, chain_u
     assert credited.provider_refs["credited_amount"] == "2"
 
     (fetcher,) = desk.lane.balance_fetchers
-    (reading,) = await fetcher.fetch()
+    reading, funding = await fetcher.fetch()
+    assert (funding.wallet, funding.free, funding.complete) == ("funding", "0", True)
     books = (await desk.control.balances())["venue_a"]["ETH"]
     assert reading.free == books["free"] == "100.5"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -61,6 +62,8 @@ _FIRST_NAMES: Mapping[str, str] = {
     "BTC": "XBT",
     "DOGE": "XDG",
 }
+#: Flexible, staked, opted in to rewards, bonded, parachain.
+_EARNING = frozenset("FSMBP")
 NETWORK_ALIASES = {"ETH": "Ethereum", "ERC20": "Ethereum", "TRX": "Tron", "TRC20": "Tron", "SOL": "Solana"}
 _PAGE = 500
 
@@ -177,6 +180,20 @@ class KrakenVenue(Venue):
     def read_balances(self, body: Any) -> tuple[CoinBalance, ...]:
         """What is being withdrawn counts as held here."""
         return tuple(_balance(self.coin_code(name), row) for name, row in _named(body, "balances"))
+
+    def other_wallets(self) -> Mapping[str, Call]:
+        return {"earn": self.balances()}
+
+    def read_other_wallet(self, wallet: str, body: Any) -> tuple[CoinBalance, ...]:  # noqa: ARG002 - there is one
+        """What is staked or earns is listed beside the rest, under the coin's name and a letter for the way it does."""
+        found: dict[str, CoinBalance] = {}
+        for name, row in _named(body, "balances"):
+            coin, _, way = name.rpartition(".")
+            if way in _EARNING:
+                seen = _balance(self.coin_code(coin), row)
+                before = found.get(seen.coin, CoinBalance(seen.coin, Decimal(0), Decimal(0), Decimal(0)))
+                found[seen.coin] = replace(before, free=before.free + seen.free, locked=before.locked + seen.locked)
+        return tuple(found.values())
 
     def address_book(self, coin: str) -> Call:
         return Call("privatePostWithdrawAddresses", {"asset": coin})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from qtg_dagster.lanes.cex.outcome import SubmitBody, SubmitRules
@@ -187,6 +188,13 @@ class OkxVenue(Venue):
             for row in _data(body, "balances")
         )
 
+    def other_wallets(self) -> Mapping[str, Call]:
+        return {"trading": Call("privateGetAccountBalance")}
+
+    def read_other_wallet(self, wallet: str, body: Any) -> tuple[CoinBalance, ...]:  # noqa: ARG002 - there is one
+        (account,) = _one(body, "trading account")
+        return tuple(_traded(row) for row in rows(account.get("details"), "trading account"))
+
     def with_beneficiary(self, call: Call, beneficiary: Mapping[str, Any]) -> Call:
         """The receiver as one object; whether the account's entity asks for it cannot be asked."""
         return replace(call, objects={"rcvrInfo": dict(beneficiary)})
@@ -227,6 +235,19 @@ def _page(coin: str | None, window: Window, cursor: str | None) -> dict[str, str
     newer, older = int(milliseconds(window.start)) - 1, int(milliseconds(window.end)) + 1
     of_coin = {} if coin is None else {"ccy": coin}
     return {**of_coin, "limit": str(_PAGE), "before": str(newer), "after": cursor or str(older)}
+
+
+def _traded(row: Mapping[str, Any]) -> CoinBalance:
+    """Account modes that tell no `availBal` tell the cash and what of it is frozen."""
+    frozen = decimal(row.get("frozenBal") or "0", "frozenBal")
+    free = text(row.get("availBal"))
+    cash = decimal(field(row, "cashBal", "trading account"), "cashBal") if free is None else frozen
+    return CoinBalance(
+        coin=str(field(row, "ccy", "trading account")),
+        free=max(cash - frozen, Decimal(0)) if free is None else decimal(free, "availBal"),
+        locked=frozen,
+        withdrawing=Decimal(0),
+    )
 
 
 def _network_of(row: Mapping[str, Any]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -52,10 +53,17 @@ async def test_health_and_balances(bench: Bench, open_desk: Any, order: Any) -> 
     assert (await desk.executor("withdrawal_action").health()).health_state is HealthState.HEALTHY
     await submit(desk, order())
     (fetcher,) = desk.lane.balance_fetchers
-    (reading,) = await fetcher.fetch()
+    reading, *others = await fetcher.fetch()
     books = (await desk.control.balances())["venue_a"]["ETH"]
-    assert reading.free == books["free"]
+    assert (reading.wallet, reading.free) == (fetcher.paying_wallet, books["free"])
     assert reading.locked == books["withdrawing"] != "0"
+    unread = {told.partition(":")[0] for told in reading.missing}  # the stand-in has not every wallet of every venue
+    assert {other.wallet for other in others} | unread == set(bench.venue.other_wallets())
+    for each in (reading, *others):
+        assert each.complete == (not unread)
+        assert each.source_time is not None
+        assert abs(each.source_time - each.request_ended_at) < timedelta(seconds=5)
+    assert {(other.free, other.locked) for other in others} <= {("0", "0")}  # nothing is in any other wallet
 
 
 @EVERYWHERE

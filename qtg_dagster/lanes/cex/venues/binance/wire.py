@@ -193,6 +193,12 @@ class BinanceVenue(Venue):
             for row in rows(body, "balances")
         )
 
+    def other_wallets(self) -> Mapping[str, Call]:
+        return {"funding": Call("sapiPostAssetGetFundingAsset")}
+
+    def read_other_wallet(self, wallet: str, body: Any) -> tuple[CoinBalance, ...]:  # noqa: ARG002 - rows are alike
+        return self.read_balances(body)
+
     def travel_rule(self, order: Order) -> Call:  # noqa: ARG002 - it is the account that is asked about
         asked = Unlisted("sapi", "GET", "localentity/questionnaire-requirements", cost=0.1)
         return Call("sapiGetLocalentityQuestionnaireRequirements", unlisted=asked, plain=True)

@@ -33,6 +33,7 @@ class BinanceDialect(Dialect):
             Endpoint("GET", f"{_WALLET}/account/status", lambda _: {"data": self.venue.conditions.account_status}),
             Endpoint("GET", f"{_WALLET}/account/apiRestrictions", accounts.restrictions, Role.PERMISSIONS),
             Endpoint("POST", "/sapi/v3/asset/getUserAsset", accounts.user_assets, Role.BALANCES),
+            Endpoint("POST", f"{_WALLET}/asset/get-funding-asset", lambda _: []),  # an empty wallet
             Endpoint("GET", f"{_WALLET}/capital/config/getall", accounts.all_coins, Role.NETWORKS),
             Endpoint("GET", f"{_WALLET}/capital/deposit/address", accounts.deposit_address, Role.DEPOSIT_ADDRESS),
             Endpoint("GET", f"{_WALLET}/capital/deposit/hisrec", histories.deposits, Role.DEPOSITS),

@@ -43,6 +43,7 @@ class OkxDialect(Dialect):
             Endpoint("GET", f"{api}/system/status", self._system_status, Role.STATUS, public),
             Endpoint("GET", f"{api}/account/config", accounts.account_config, Role.PERMISSIONS),
             Endpoint("GET", f"{api}/asset/currencies", accounts.currencies, Role.NETWORKS),
+            Endpoint("GET", f"{api}/account/balance", lambda _: [{"totalEq": "0", "details": []}]),  # nothing is traded
             Endpoint("GET", f"{api}/asset/balances", accounts.balances, Role.BALANCES),
             Endpoint("GET", f"{api}/asset/deposit-address", accounts.deposit_addresses, Role.DEPOSIT_ADDRESS),
             Endpoint("GET", f"{api}/asset/deposit-history", histories.deposits, Role.DEPOSITS),
