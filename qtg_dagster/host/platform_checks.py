@@ -132,9 +132,9 @@ async def read_wallets(fetcher: BalanceFetcher) -> Finding:
     except Exception as error:  # noqa: BLE001 - what it raises is the finding
         return Finding(fetcher.venue_key, False, _words(error), "is it up, are its keys right?")
     missing = missing_wallets(readings)
-    if missing:
-        return Finding(fetcher.venue_key, False, f"{len(readings)} balances read, without {missing}", "see the message")
-    return Finding(fetcher.venue_key, True, f"{len(readings)} balances read")
+    ok = any(reading.wallet == fetcher.paying_wallet for reading in readings)  # an account need not have the others
+    detail = f"{len(readings)} balances read{f', without {missing}' if missing else ''}"
+    return Finding(fetcher.venue_key, ok, detail, "the wallet that pays was not read: see the message")
 
 
 def _words(error: Exception) -> str:

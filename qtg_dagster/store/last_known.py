@@ -26,7 +26,7 @@ _FREE = text("""
     FROM qtg.balance_snapshots
     JOIN unnest(CAST(:places AS text[]), CAST(:wallets AS text[])) AS asked (place, paying_wallet)
       ON venue_key = place AND wallet = coalesce(paying_wallet, wallet)
-    WHERE network_class = :network_class AND complete
+    WHERE network_class = :network_class
       AND recorded_at > now() - interval '2 days'
     ORDER BY venue_key, account, asset, recorded_at DESC
 """)
@@ -72,7 +72,10 @@ async def read_last_health(
 async def read_free_balances(
     transaction: Transaction, network_class: str, paying_wallets: Mapping[str, str | None]
 ) -> dict[Holding, AgedBalance]:
-    """The newest snapshot, of the last two days, of what we hold in these places, each in the wallet named with it."""
+    """The newest snapshot, of the last two days, of what we hold in these places, each in the wallet named with it.
+
+    That another wallet of the account could not be read takes nothing from it.
+    """
     asked = {"places": list(paying_wallets), "wallets": list(paying_wallets.values())}
     rows = await transaction.execute(_FREE, {"network_class": network_class, **asked})
     return {

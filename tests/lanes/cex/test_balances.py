@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from qtg_dagster.host.platform_checks import read_wallets
 from qtg_dagster.lanes.cex.accounts import Answer
 from qtg_dagster.lanes.cex.balances import VenueBalances
 from qtg_dagster.lanes.cex.paging import ByOffset, ByToken, Paging
@@ -247,3 +248,13 @@ def test_what_is_malformed_is_no_empty_wallet(wire: str, body: Any) -> None:
     read: Callable[..., Any] = venue.read_other_wallet
     with pytest.raises(LookupFailed):
         read(OTHER[wire][0], body)
+
+
+@pytest.mark.parametrize(("failing", "ok"), [(SPOT, False), (FUNDING, True)])
+async def test_doctor_needs_the_wallet_that_pays(failing: str, ok: bool, lane: Any, venue: Any, response: Any) -> None:
+    venue.on(failing, raw=response(500, b'{"code":-1000}'))
+    (fetcher,) = lane.cex.balance_fetchers
+    finding = await read_wallets(fetcher)
+    assert finding.ok == ok
+    assert "1 balances read, without" in finding.detail
+    assert "HTTP_500" in finding.line()
