@@ -132,7 +132,7 @@ class KrakenVenue(Venue):
         return Call("privatePostDepositStatus", _page(coin, window, cursor))
 
     def read_deposits(self, body: Any) -> tuple[DepositRow, ...]:
-        return tuple(_deposit(row) for row in _listed(body, "deposits"))
+        return tuple(_deposit(row) for row in _listed(body, "deposit"))
 
     def system_status(self) -> Call:
         return Call("publicGetSystemStatus")
@@ -230,7 +230,7 @@ def _named(body: Any, what: str) -> Iterable[tuple[str, Any]]:
 
 
 def _listed(body: Any, name: str) -> Sequence[Mapping[str, Any]]:
-    """A page, or the plain list that is given without a cursor."""
+    """A page, or the plain list that is given without a cursor. Pages of deposits hold them under `deposit`."""
     result = _result(body, name)
     return rows(result if isinstance(result, list) else field(result, name, name), name)
 

@@ -32,6 +32,7 @@ class Bench:
     `refusal` makes the body in which the venue gives a code, `refusal_status` the status that it comes under. `lost` is
     what is expected of a lost answer, `tells_rights` whether the venue says what a key may do, `lists_unproven` whether
     its address book shows addresses that may not be paid yet, `undone` its one word for all that was given back.
+    `lost_deposit` is the stand-in's status of a deposit whose word here says that it will not be credited; None = none.
     """
 
     wire: str
@@ -39,6 +40,7 @@ class Bench:
     refusal: Any
     odd_status: Mapping[str, Any]  # fields of a row in a status that nobody knows
     refusal_status: int = 200
+    lost_deposit: str | None = "rejected"
     doubtful: Mapping[str, tuple[int, Any]] = field(default_factory=dict)
     stand_in: Mapping[str, Any] = field(default_factory=dict)  # fields of the stand-in's venue beside the usual
     entry: Mapping[str, Any] = field(default_factory=dict)  # fields of the inventory's venue beside the usual

@@ -11,6 +11,7 @@ BENCH = Bench(
     network="ERC20",
     refusal=lambda code: {"code": code, "msg": "refused", "data": []},
     odd_status={"state": "99"},
+    lost_deposit=None,
     doubtful={
         "no data": (200, {"code": "0", "msg": "", "data": []}),
         "data without an id": (200, {"code": "0", "msg": "", "data": [{"wdId": ""}]}),

@@ -15,7 +15,7 @@ from qtg_dagster.inventory import Inventory
 from qtg_dagster.lanes.cex import CexLane, register
 from qtg_dagster.sandbox.exchange.config import ExchangeConfig
 from qtg_dagster.sandbox.exchange.control import WITHDRAW, ExchangeControl
-from qtg_dagster.sandbox.exchange.server import serving
+from qtg_dagster.sandbox.exchange.server import Serving, serving
 from qtg_dagster.secret import Secret
 from tests.lanes.cex.conftest import MovableClock
 from tests.lanes.cex.venues.bench import API_KEY, DESTINATION, Bench
@@ -34,10 +34,11 @@ class Desk:
         lane: CexLane,
         executors: ExecutorRegistry,
         control: ExchangeControl,
-        address: str,
+        running: Serving,
         again: Callable[..., Desk],
     ) -> None:
-        self.bench, self.lane, self.control, self.address = bench, lane, control, address
+        self.bench, self.lane, self.control = bench, lane, control
+        self.address, self.exchange = running.address, running.exchange
         self._executors = executors
         #: Another lane at the same venue; keywords change the inventory's entry.
         self.again = again
@@ -79,7 +80,7 @@ async def open_desk(
                 executors = ExecutorRegistry()
                 lane = register(executors, inventory, clock=clock, timeout_seconds=1, health_seconds=1)
                 stack.push_async_callback(lane.close)
-                return Desk(bench, lane, executors, control, running.address, desk)
+                return Desk(bench, lane, executors, control, running, desk)
 
             return desk()
 

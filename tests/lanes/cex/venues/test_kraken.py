@@ -128,6 +128,15 @@ def test_a_list_without_a_cursor_is_no_page() -> None:
     assert VENUE.withdrawal_pages.following(body({"withdrawals": [], "next_cursor": "x"}), [], None) == "x"
 
 
+def test_a_page_of_deposits_is_told_under_another_name_than_one_of_withdrawals() -> None:
+    deposit = {name: value for name, value in ROW.items() if name != "key"}
+    (row,) = VENUE.read_deposits(body({"deposit": [deposit], "next_cursor": None}))
+    assert (row.deposit_id, row.amount) == (ROW["refid"], Decimal("9.5"))
+    for told in ({"next_cursor": None}, {"withdrawals": [deposit], "next_cursor": None}):
+        with pytest.raises(LookupFailed):
+            VENUE.read_deposits(body(told))
+
+
 def test_the_request_names_the_saved_address_and_what_it_must_lead_to() -> None:
     order = Order("XBT", "Bitcoin", "bc1dest", None, "0.0000001", "c1", saved_as="the desk", max_fee="0.001")
     call = VENUE.submit(order, NOW)
