@@ -16,7 +16,7 @@ from qtg_dagster.inventory import Inventory, VenueEntry
 from qtg_dagster.lanes.cex.access import access_refusal
 from qtg_dagster.lanes.cex.reply import LookupFailed, RawReply
 from qtg_dagster.lanes.cex.transport import Credentials, Transport
-from qtg_dagster.lanes.cex.venue import Call, NetworkRules, Repeats, Venue, load_venue
+from qtg_dagster.lanes.cex.venue import Call, NetworkRules, Order, Repeats, Venue, load_venue
 
 _THROTTLED = frozenset({418, 429})
 _DEFAULT_PAUSE_SECONDS = 30.0
@@ -40,6 +40,7 @@ class VenueAccount:
         self._paused_until = 0.0
         self._status: str | None = None
         self._status_until = 0.0
+        self._last_submits: dict[tuple[str, str], float] = {}
         self.entry = entry
         venue = load_venue(entry.wire)
         self.venue: Venue = venue if entry.travel_rule is None else venue.under_travel_rule()
@@ -64,9 +65,20 @@ class VenueAccount:
             rate_window_seconds=self.venue.rate_window_seconds,
         )
 
-    async def ready_to_submit(self) -> None:
+    async def ready_to_submit(self, order: Order) -> None:
         """Do all waiting that comes before a withdrawal request, so that it leaves when it is signed."""
+        self._last_submits[order.coin, order.network] = time.monotonic()
         await self.transport.ready_to_submit(self.venue.submit_cost)
+
+    def seconds_until_turn(self, order: Order) -> float:
+        """How long the venue still wants to be left alone with withdrawals of this coin over this network.
+
+        As far as this process knows: what another one sent last is refused by the venue itself. No stand-in wants it.
+        """
+        if self.transport.is_local:
+            return 0.0
+        last = self._last_submits.get((order.coin, order.network), -math.inf)
+        return max(0.0, last + self.venue.seconds_between_submits - time.monotonic())
 
     async def open(self) -> None:
         """Load what a request needs, so that whoever times the venue times nothing else; sends nothing."""

@@ -81,6 +81,10 @@ class Absence:
 
 
 def balance_is_untouched(before: CoinBalance, now: CoinBalance, deposits: Iterable[DepositRow]) -> bool:
-    """Whether nothing left the wallet: deposits made since are taken off, so that they cannot hide a withdrawal."""
+    """Whether nothing left the wallet or is held for that: deposits made since are taken off: they hide none.
+
+    Free funds count by themselves too: most venues show what is being withdrawn among what is locked.
+    """
     came_in = sum((row.amount for row in deposits if row.state is not RowState.FAILED), Decimal(0))
-    return now.free + now.locked - came_in >= before.free + before.locked and now.withdrawing <= before.withdrawing
+    all_there = now.free + now.locked - came_in >= before.free + before.locked
+    return all_there and now.free - came_in >= before.free and now.withdrawing <= before.withdrawing

@@ -159,7 +159,7 @@ class Transport:
                 **self._rate_limiter(),
                 "session": self._session,
                 "timeout": int(self._timeout_seconds * 1000),
-                "enableRateLimit": not self._is_local(),
+                "enableRateLimit": not self.is_local,
                 "options": self._options,
             }
         )
@@ -178,7 +178,9 @@ class Transport:
             return {}
         return {"rateLimiterAlgorithm": "rollingWindow", "rollingWindowSize": self._rate_window_seconds * 1000}
 
-    def _is_local(self) -> bool:
+    @property
+    def is_local(self) -> bool:
+        """Whether it speaks to this very machine: no venue's limits are kept there."""
         return self._base_url is not None and urlsplit(self._base_url).hostname in _LOOPBACK
 
     def _without_keys(self, text: str | None) -> str:

@@ -256,6 +256,7 @@ class Venue(ABC):
     submit_rules: SubmitRules
     submit_cost: float  # of a withdrawal request, in ccxt's units of the venue's rate limit
     rate_window_seconds: float = 0  # how long a request counts; 0 = ccxt's default, where a dear one delays the next
+    seconds_between_submits: float = 0  # of one coin over one network
     status_seconds: float = 0  # how long what the venue says of itself is good, where it may seldom be asked
     fee_rule: FeeRule
     identity: Identity

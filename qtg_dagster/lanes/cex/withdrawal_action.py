@@ -134,7 +134,7 @@ class WithdrawalAction:
         self._remember(attempt)
         try:
             withdrawal = withdrawal_of(context, self._accounts)
-            await withdrawal.account.ready_to_submit()
+            await withdrawal.account.ready_to_submit(withdrawal.order)
             now = self._clock.now()
             order = _fresh_order(withdrawal, prepared, now)
             try:

@@ -54,7 +54,7 @@ async def check_withdrawal(
     check_address(withdrawal, rules)
     check_balance(withdrawal, rules, balance)
     await told_of(replace(withdrawal, order=await as_saved(withdrawal)))
-    return _passing_problem(account, maintenance, rules, skew)
+    return _passing_problem(account, maintenance, rules, skew) or _not_our_turn(withdrawal)
 
 
 def _passing_problem(
@@ -69,6 +69,17 @@ def _passing_problem(
         message = f"this clock and {account.key}'s differ by {skew.total_seconds():.1f} s; synchronise this machine"
         return not_now("CLOCK_SKEW", message, retry_after_seconds=PASSING_SECONDS)
     return None
+
+
+def _not_our_turn(withdrawal: Withdrawal) -> ExecutionResult | None:
+    account, order = withdrawal.account, withdrawal.order
+    seconds = account.seconds_until_turn(order)
+    if not seconds:
+        return None
+    message = (
+        f"{account.key} takes {order.coin} over {order.network} once in {account.venue.seconds_between_submits:g} s"
+    )
+    return not_now("VENUE_PACE", message, retry_after_seconds=seconds)
 
 
 async def clock_skew(account: VenueAccount, clock: Clock) -> timedelta:

@@ -77,7 +77,7 @@ async def send_again(
     """
     account = withdrawal.account
     try:
-        await account.ready_to_submit()
+        await account.ready_to_submit(withdrawal.order)
         now = clock.now()
         reply = await account.call(sendable_call(withdrawal, sendable_order(withdrawal, prepared), now))
     except QtgError as problem:  # raised before sending, and only then

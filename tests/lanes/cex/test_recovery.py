@@ -216,3 +216,9 @@ def test_a_smaller_wallet_is_never_untouched(held: Decimal, left: Decimal) -> No
     before = CoinBalance("USDC", held + left, Decimal(0), Decimal(0))
     assert balance_is_untouched(before, before, ())
     assert not balance_is_untouched(before, CoinBalance("USDC", held, Decimal(0), Decimal(0)), ())
+
+
+@given(st.decimals(0, 1000, places=6), st.decimals("0.000001", 1000, places=6))
+def test_funds_that_are_locked_may_be_on_their_way_out(held: Decimal, moved: Decimal) -> None:
+    before = CoinBalance("USDC", held + moved, Decimal(0), Decimal(0))
+    assert not balance_is_untouched(before, CoinBalance("USDC", held, moved, Decimal(0)), ())

@@ -178,7 +178,7 @@ async def test_a_json_reply_that_echoes_our_key_is_redacted(venue: Any, transpor
 @pytest.fixture
 def limited(transport: Transport, monkeypatch: pytest.MonkeyPatch) -> Transport:
     """The transport as it is towards a venue on the network: it keeps to the venue's rate limit."""
-    monkeypatch.setattr(transport, "_is_local", lambda: False)
+    monkeypatch.setattr(Transport, "is_local", property(lambda _: False))
     return transport
 
 

@@ -67,7 +67,7 @@ async def open_desk(
     key_file.chmod(0o600)
     async with AsyncExitStack() as stack:
 
-        async def start(bench: Bench, **entry: Any) -> Desk:
+        async def start(bench: Bench, witness: Any = None, **entry: Any) -> Desk:
             monkeypatch.setenv("DESK_KEY", API_KEY)
             monkeypatch.setenv("DESK_SECRET", bench.secret)
             if bench.passphrase is not None:
@@ -78,7 +78,9 @@ async def open_desk(
             def desk(**fields: Any) -> Desk:
                 inventory = Inventory.model_validate(_inventory(bench, f"{running.address}/venue_a", entry | fields))
                 executors = ExecutorRegistry()
-                lane = register(executors, inventory, clock=clock, timeout_seconds=1, health_seconds=1)
+                lane = register(
+                    executors, inventory, clock=clock, arrivals=witness, timeout_seconds=1, health_seconds=1
+                )
                 stack.push_async_callback(lane.close)
                 return Desk(bench, lane, executors, control, running, desk)
 

@@ -47,6 +47,7 @@ class Driver(ABC):
     wire: ClassVar[str]
     network: ClassVar[str]
     has_client_ids: ClassVar[bool] = True
+    shows_client_ids: ClassVar[bool] = True  # whether the record can be asked for them
     has_address_book: ClassVar[bool] = False
     amount_includes_fee: ClassVar[bool] = True
     tells_status: ClassVar[bool] = True  # whether the venue can be asked if it is in maintenance

@@ -83,7 +83,7 @@ async def test_a_late_execution_is_judged_on_arrival(driver: Driver, venue: Any,
 async def test_a_client_that_follows_a_redirect_is_seen_twice(driver: Driver, venue: Any) -> None:
     client = venue.connect()
     await venue.control.order(K.REDIRECT_307)
-    assert await submitted(driver, client) is not None
+    assert await submitted(driver, client, Order(client_id="leg2")) is not None
     asked = await venue.control.requests(endpoint="withdraw")
     assert [(row["fault"], row["outcome"]) for row in asked] == [("redirect_307", "not executed"), (None, "executed")]
 

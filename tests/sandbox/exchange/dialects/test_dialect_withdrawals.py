@@ -69,9 +69,10 @@ async def test_a_withdrawal_is_found_by_the_clients_own_id_alone(driver: Driver,
     if not driver.has_client_ids:
         assert recorded == {None}
         return
-    (row,) = await driver.find(client, "leg1")
-    assert driver.read_withdrawal(row).client_id == "leg1"
-    assert await driver.find(client, "leg9") == []
+    if driver.shows_client_ids:
+        (row,) = await driver.find(client, "leg1")
+        assert driver.read_withdrawal(row).client_id == "leg1"
+        assert await driver.find(client, "leg9") == []
     assert recorded == {"leg0", "leg1", "leg2"}
     assert [row["order_id"] for row in await venue.control.requests(endpoint="withdraw")] == ["leg0", "leg1", "leg2"]
 
