@@ -130,12 +130,14 @@ def exchange(world: World) -> Any:
 
 
 async def units(world: World) -> dict[str, str]:
-    """Free USDC by venue and chain."""
+    """Free USDC by venue and chain, in the wallets that pay."""
     executors, inventory = ExecutorRegistry(), Inventory.load(world.inventory_file)
     lanes = (cex.register(executors, inventory), evm.register(executors, inventory, Memory()))
     try:
-        found = [await fetcher.fetch() for lane in lanes for fetcher in lane.balance_fetchers]
-        return {r.venue_key: r.free for readings in found for r in readings if r.asset == "USDC"}
+        fetchers = [fetcher for lane in lanes for fetcher in lane.balance_fetchers]
+        found = [(fetcher.paying_wallet, await fetcher.fetch()) for fetcher in fetchers]
+        kept = [each for wallet, readings in found for each in readings if each.wallet == wallet]
+        return {each.venue_key: each.free for each in kept if each.asset == "USDC"}
     finally:
         for lane in lanes:
             await lane.close()
