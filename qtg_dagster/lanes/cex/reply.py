@@ -26,6 +26,14 @@ class LookupFailed(QtgError):
         self.retry_after_seconds = retry_after_seconds
 
 
+class NoSuchWallet(LookupFailed):
+    """The venue says that the customer has no wallet of the kind that was asked for; `date` is the server's."""
+
+    def __init__(self, date: datetime | None) -> None:
+        super().__init__("NO_SUCH_WALLET", "the account has no wallet of this kind")
+        self.date = date
+
+
 @dataclass(frozen=True, slots=True)
 class RawReply:
     """One request's traces. `sent` is False only when no byte of it can have left this machine.

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from qtg_dagster.domain.clock import Clock, SystemClock
 from qtg_dagster.lanes.cex.accounts import VenueAccount
-from qtg_dagster.lanes.cex.reply import LookupFailed
+from qtg_dagster.lanes.cex.reply import LookupFailed, NoSuchWallet
 from qtg_dagster.lanes.cex.venue import Call, CoinBalance
 
 _MAX_PAGES = 50
@@ -40,8 +40,12 @@ async def paying_pages(account: VenueAccount, clock: Clock | None = None) -> Asy
 
 
 async def other_page(account: VenueAccount, wallet: str, call: Call, clock: Clock) -> WalletPage:
-    """A wallet that withdrawals are not paid from."""
-    return (await _read(account, call, wallet, clock))[0]
+    """A wallet that withdrawals are not paid from; an empty one where the customer never opened it."""
+    asked_at = clock.now()
+    try:
+        return (await _read(account, call, wallet, clock))[0]
+    except NoSuchWallet as told:
+        return WalletPage((), asked_at, clock.now(), told.date)
 
 
 async def wallet_balance(account: VenueAccount, coin: str) -> CoinBalance:

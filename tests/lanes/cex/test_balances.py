@@ -16,7 +16,7 @@ from qtg_dagster.host.platform_checks import read_wallets
 from qtg_dagster.lanes.cex.accounts import Answer
 from qtg_dagster.lanes.cex.balances import VenueBalances
 from qtg_dagster.lanes.cex.paging import ByOffset, ByToken, Paging
-from qtg_dagster.lanes.cex.reply import LookupFailed, RawReply
+from qtg_dagster.lanes.cex.reply import LookupFailed, NoSuchWallet, RawReply
 from qtg_dagster.lanes.cex.venue import Call, load_venue
 from qtg_dagster.lanes.cex.venues.binance import BinanceVenue
 from qtg_dagster.lanes.cex.wallets import wallet_balance
@@ -133,6 +133,19 @@ def paged(pages: dict[str, Any], paging: Paging = TOKENS, told: datetime | None 
     clock = MovableClock()
     account: Any = Account(Paged(paging, told), pages, clock)
     return account, VenueBalances(account, clock)
+
+
+async def test_a_wallet_that_was_never_opened_is_read_and_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = {"first": {"rows": [held("AAA", "1")], "next": None}, "other": NoSuchWallet(VENUE_TIME)}
+    account, fetcher = paged(pages)
+    monkeypatch.setattr(Paged, "other_wallets", lambda _: {"futures": Call("page", {"cursor": "other"})})
+    readings = {(reading.wallet, reading.asset): reading for reading in await fetcher.fetch()}
+    assert all(reading.complete for reading in readings.values())
+    assert (readings["spot", "AAA"].free, readings["futures", "AAA"].free) == ("1", "0")
+    assert readings["futures", "AAA"].source_time == VENUE_TIME
+    pages["first"] = NoSuchWallet(VENUE_TIME)  # of the wallet that pays it says nothing that can be believed
+    with pytest.raises(LookupFailed):
+        await wallet_balance(account, "AAA")
 
 
 async def test_all_pages_are_read_and_none_is_mixed_into_another() -> None:

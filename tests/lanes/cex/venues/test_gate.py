@@ -411,6 +411,13 @@ def test_networks_by_any_name_are_the_venues(name: str, code: str) -> None:
     assert VENUE.network_code(code) == code
 
 
+async def test_wallets_that_were_never_opened_leave_the_picture_whole(open_desk: Any) -> None:
+    (fetcher,) = (await open_desk(BENCH)).lane.balance_fetchers
+    readings = await fetcher.fetch()
+    assert {reading.wallet for reading in readings} == {"spot", *VENUE.other_wallets()}
+    assert all(reading.complete for reading in readings)
+
+
 async def test_a_failure_on_the_chain_is_watched_and_never_called_one(open_desk: Any, order: Any) -> None:
     """The venue may send it again, or it arrives after all: who pays again now pays twice."""
     desk = await open_desk(BENCH)

@@ -96,6 +96,7 @@ class GateVenue(Venue):
     ids_per_lookup = 1
     withdrawal_pages = deposit_pages = ByOffset(_PAGE)
     access_codes = ACCESS_CODES
+    no_wallet_codes = frozenset({"USER_NOT_FOUND"})
     submit_cost = 60.0  # one in three seconds
     rate_window_seconds = 10.0
     submit_rules = SubmitRules(

@@ -16,6 +16,7 @@ from qtg_dagster.sandbox.exchange.dialects.gate.signing import GateParameters, a
 from qtg_dagster.sandbox.exchange.wire import Refusal, VenueRequest
 from qtg_dagster.sandbox.exchange.withdrawals import WithdrawalOrder
 
+_CONTRACTS = ("futures/{settle}", "delivery/{settle}", "options")
 _ORDER_ID = re.compile(r"[0-9A-Za-z_.-]{1,32}")
 
 
@@ -38,6 +39,8 @@ class GateDialect(Dialect):
             Endpoint("GET", f"{api}/wallet/withdraw_status", accounts.withdraw_status, Role.NETWORKS),
             Endpoint("GET", f"{api}/account/main_keys", accounts.main_keys, Role.PERMISSIONS),
             Endpoint("GET", f"{api}/spot/accounts", accounts.balances, Role.BALANCES),
+            Endpoint("GET", f"{api}/margin/accounts", lambda _: []),
+            *(Endpoint("GET", f"{api}/{kind}/accounts", accounts.never_opened) for kind in _CONTRACTS),
             Endpoint("GET", f"{api}/wallet/deposit_address", accounts.deposit_address, Role.DEPOSIT_ADDRESS),
             Endpoint("GET", f"{api}/wallet/saved_address", accounts.saved_addresses, Role.ADDRESS_BOOK),
             Endpoint("GET", f"{api}/wallet/deposits", histories.deposits, Role.DEPOSITS),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from qtg_dagster.sandbox.exchange.declined import Declined, Reason
 from qtg_dagster.sandbox.exchange.dialects.gate.signing import GateParameters
 from qtg_dagster.sandbox.exchange.venue import Venue
+from qtg_dagster.sandbox.exchange.wire import Refusal
 
 
 class Accounts:
@@ -67,6 +68,10 @@ class Accounts:
             if asked in (None, coin) and (own.free + locked).base_units:
                 shown.append({"currency": coin, "available": own.free.to_text(), "locked": locked.to_text()})
         return shown
+
+    def never_opened(self, _: GateParameters) -> NoReturn:
+        """Contracts are traded nowhere here, so nobody has an account for them."""
+        raise Refusal("USER_NOT_FOUND", "please transfer funds first to create the account")
 
     def deposit_address(self, parameters: GateParameters) -> dict[str, Any]:
         """The coin's addresses on all its chains."""
