@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -18,6 +19,34 @@ from qtg_dagster.host.processes import started_at
 
 _HOMES = "qtg-tests-"
 _TEMPLATE = "qtg_template"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def authorities_are_read_once() -> Iterator[None]:
+    """httpx reads the list of certificate authorities for each client it makes, which takes longer than most tests."""
+    from httpx._config import create_ssl_context
+    from httpx._transports import default
+
+    shared = create_ssl_context(trust_env=False)
+
+    def contexts(verify: Any = True, cert: Any = None, trust_env: bool = True) -> Any:
+        own = verify is not True or cert is not None
+        return create_ssl_context(verify, cert, trust_env) if own else shared
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(default, "create_ssl_context", contexts)
+        yield
+
+
+@pytest.fixture
+def quick_path(tmp_path: Path) -> Iterator[Path]:
+    """A folder of this test's own, in memory where the system has a place for it: what is there outlives processes."""
+    memory = Path("/dev/shm")  # noqa: S108 - the folder in it is ours alone
+    if not os.access(memory, os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(prefix=_HOMES, dir=memory) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -144,12 +145,10 @@ class Transport:
 
     def _build(self, exchange: type[Any]) -> Any:
         import aiohttp
-        import certifi
 
+        trusted = _trusted_authorities()
         # A fresh connection a request: none is ever found dead half way through a withdrawal.
-        connector = aiohttp.TCPConnector(
-            ssl=ssl.create_default_context(cafile=certifi.where()), force_close=True, limit=50
-        )
+        connector = aiohttp.TCPConnector(ssl=trusted, force_close=True, limit=50)
         self._session = aiohttp.ClientSession(connector=connector, trace_configs=[trace_config()])
         client = _observed(exchange)(
             {
@@ -163,6 +162,7 @@ class Transport:
                 "options": self._options,
             }
         )
+        client.ssl_context = trusted  # else it reads the authorities again
         client.logger = _quiet
         if self._base_url is not None:
             _redirect(client, self._base_url)
@@ -191,6 +191,14 @@ class Transport:
 
     def _redacted(self, text: str) -> str:
         return redact_text(_QUERY.sub(f"?{REDACTED}", self._without_keys(text)))[:500]
+
+
+@cache
+def _trusted_authorities() -> ssl.SSLContext:
+    """Read once a process: it takes fifty milliseconds, in which nothing else goes on."""
+    import certifi
+
+    return ssl.create_default_context(cafile=certifi.where())
 
 
 def refuse_retries(options: Mapping[str, Any], *, where: str) -> None:

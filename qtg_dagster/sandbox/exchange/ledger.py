@@ -103,7 +103,7 @@ class Ledger:
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=FULL")
         self._connection.execute("PRAGMA foreign_keys=ON")
-        self._connection.executescript(_SCHEMA)
+        self._connection.executescript(f"BEGIN; {_SCHEMA} COMMIT;")  # one write to the disk
         self._rollback_hooks: list[Callable[[], None]] = []
         self._check_epoch(epoch, path)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import uvicorn
@@ -37,6 +37,40 @@ class Serving:
     ended: Awaitable[object]
 
 
+class _Server(uvicorn.Server):
+    """Ends when it is told to and its connections are gone; uvicorn's own looks for either every tenth of a second."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._told = asyncio.Event()
+
+    def stop(self) -> None:
+        self.should_exit = True
+        self._told.set()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        while not self.should_exit:  # which signals set, too
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await self._told.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for listener in sockets or []:
+            listener.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        state = self.server_state
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.config.timeout_graceful_shutdown):
+                while (state.connections or state.tasks) and not self.force_exit:  # noqa: ASYNC110 - nobody is told
+                    await asyncio.sleep(0.005)
+        for task in list(state.tasks):
+            task.cancel()
+
+
 @asynccontextmanager
 async def serving(config: ExchangeConfig, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[Serving]:
     """Listen and work inside the block; port 0 picks a free one. Raises what the background work raised."""
@@ -47,7 +81,7 @@ async def serving(config: ExchangeConfig, *, host: str = "127.0.0.1", port: int 
         listener.close()
         raise
     app = build_app(exchange)
-    server = uvicorn.Server(
+    server = _Server(
         uvicorn.Config(
             app,
             http=RudeProtocol,
@@ -66,7 +100,7 @@ async def serving(config: ExchangeConfig, *, host: str = "127.0.0.1", port: int 
     try:
         yield Serving(f"http://{host}:{listener.getsockname()[1]}", exchange, app, ended)
     finally:
-        server.should_exit = True
+        server.stop()
         working.cancel()
         results = await asyncio.gather(answering, working, return_exceptions=True)
         await ended

@@ -128,7 +128,7 @@ def hot_wallet(tmp_path: Path) -> tuple[Path, str]:
 
 @pytest.fixture
 def make_config(
-    tmp_path: Path, hot_wallet: tuple[Path, str], new_address: Callable[[], str]
+    quick_path: Path, hot_wallet: tuple[Path, str], new_address: Callable[[], str]
 ) -> Callable[..., ExchangeConfig]:
     """A configuration with one venue that lists ETH and a token USDC; venue fields may be replaced."""
 
@@ -150,7 +150,7 @@ def make_config(
         }
         return ExchangeConfig.model_validate(
             {
-                "ledger": tmp_path / "ledger.sqlite",
+                "ledger": quick_path / "ledger.sqlite",
                 "control_token": TOKEN,
                 "chain": {"rpc_url": rpc_url, "chain_id": 31337, "poll_seconds": 0.02},
                 "venues": {"venue_a": fields | venue},

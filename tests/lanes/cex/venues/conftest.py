@@ -57,7 +57,7 @@ class Desk:
 
 @pytest.fixture
 async def open_desk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: MovableClock
+    tmp_path: Path, quick_path: Path, monkeypatch: pytest.MonkeyPatch, clock: MovableClock
 ) -> AsyncIterator[Callable[..., Awaitable[Desk]]]:
     """Start the stand-in of a bench and register the lane at it."""
     from eth_account import Account
@@ -72,7 +72,7 @@ async def open_desk(
             monkeypatch.setenv("DESK_SECRET", bench.secret)
             if bench.passphrase is not None:
                 monkeypatch.setenv("DESK_PASSPHRASE", bench.passphrase)
-            running = await stack.enter_async_context(serving(_exchange(bench, tmp_path, key_file)))
+            running = await stack.enter_async_context(serving(_exchange(bench, quick_path, key_file)))
             control = await stack.enter_async_context(ExchangeControl(running.address, Secret(TOKEN)))
 
             def desk(**fields: Any) -> Desk:

@@ -62,7 +62,7 @@ class Venue:
 
 @pytest.fixture
 def dialect_config(
-    tmp_path: Path, hot_wallet: tuple[Path, str], new_address: Callable[[], str]
+    quick_path: Path, hot_wallet: tuple[Path, str], new_address: Callable[[], str]
 ) -> Callable[..., ExchangeConfig]:
     """A configuration with one venue of a wire that lists ETH and USDC; without a chain unless one is given."""
 
@@ -80,7 +80,7 @@ def dialect_config(
             **driver.venue_fields,
             **fields,
         }
-        ledger = tmp_path / "ledger.sqlite"
+        ledger = quick_path / "ledger.sqlite"
         return ExchangeConfig.model_validate(
             {"ledger": ledger, "control_token": TOKEN, "chain": chain, "venues": {"venue_a": venue}}
         )
