@@ -149,7 +149,7 @@ class UpbitLikeVenue(Venue):
             withdraw_enabled=rules.withdraw_enabled
             and may
             and "withdraw" in field(currency, "wallet_support", "terms"),
-            fee=decimal(field(currency, "withdraw_fee", "terms"), "withdraw_fee"),
+            fee=_fee(currency),
             minimum=decimal(limit.get("minimum") or "0", "minimum"),
             maximum=None if most is None else decimal(most, "onetime"),
             step=step_of(_USUAL_DECIMALS if digits is None else digits, "fixed"),
@@ -251,6 +251,13 @@ def _of_type(row: Mapping[str, Any], kind: str) -> str:
     if row.get("type") not in (None, kind):
         raise LookupFailed("MALFORMED", f"a row of type {row['type']!r} among those of {kind}")
     return str(field(row, "state", kind)).upper()
+
+
+def _fee(currency: Mapping[str, Any]) -> Decimal:
+    """The fee, or the most that it can be where it is a share of the amount."""
+    if currency.get("withdraw_fee") is not None:
+        return decimal(currency["withdraw_fee"], "withdraw_fee")
+    return decimal(field(currency, "withdraw_fee_max", "terms"), "withdraw_fee_max")
 
 
 def _network(row: Mapping[str, Any]) -> NetworkRules:

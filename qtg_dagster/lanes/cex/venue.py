@@ -275,6 +275,7 @@ class Venue(ABC):
     histories_of_all_coins: bool = True  # else a history has to be asked for coin by coin
     newest_first: bool = False  # histories take no bounds in time: they are read from the newest page on
     rows_show_destination: bool = True  # else a person has to see on the venue's pages where a withdrawal went
+    takes_copies: bool = False  # nothing stops a copy of a taken request: what looks like ours beside ours is one
     time_in_header: bool = False  # no body tells the venue's time: the Date of an answer is read
     balance_pages: Paging | None = None  # where the balances of one wallet come in pages
     no_wallet_codes: frozenset[str] = frozenset()  # with which it says that the customer has no such wallet

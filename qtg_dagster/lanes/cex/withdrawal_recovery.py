@@ -106,9 +106,16 @@ async def look_up(
     bound = node_refs.get(BOUND)
     if isinstance(bound, Mapping) and bound.get("client_id") == order.client_id:
         rows = await withdrawals_by_ids(account, [str(bound["withdrawal_id"])], order.coin, now)
-        return judge_bound(withdrawal, attempt, rows)
-    rows = await withdrawals_between(account, order.coin, Window(attempt.prepared_at - MARGIN, now + MARGIN))
-    return judge_fit(withdrawal, attempt, rows)
+        verdict = judge_bound(withdrawal, attempt, rows)
+        if verdict is None or verdict.status is ResultStatus.UNKNOWN or not account.venue.takes_copies:
+            return verdict
+        return judge_copies(withdrawal, attempt, rows, await _since(withdrawal, attempt, now)) or verdict
+    return judge_fit(withdrawal, attempt, await _since(withdrawal, attempt, now))
+
+
+async def _since(withdrawal: Withdrawal, attempt: Attempt, now: datetime) -> tuple[WithdrawalRow, ...]:
+    window = Window(attempt.prepared_at - MARGIN, now + MARGIN)
+    return await withdrawals_between(withdrawal.account, withdrawal.order.coin, window)
 
 
 def judge_bound(withdrawal: Withdrawal, attempt: Attempt, rows: tuple[WithdrawalRow, ...]) -> ExecutionResult | None:
@@ -118,6 +125,20 @@ def judge_bound(withdrawal: Withdrawal, attempt: Attempt, rows: tuple[Withdrawal
         return judge_rows(withdrawal, rows, differing_terms)
     message = f"the venue answered with the id of another withdrawal. {attempt.look_at(withdrawal)}"
     return for_operator("OTHER_ON_RECORD", message, {"rows": [redact(row.raw) for row in strange]})
+
+
+def judge_copies(
+    withdrawal: Withdrawal, attempt: Attempt, ours: tuple[WithdrawalRow, ...], rows: tuple[WithdrawalRow, ...]
+) -> ExecutionResult | None:
+    """None unless something beside ours looks like it: a copy of the request may have been taken, and moved money."""
+    trace, known = attempt.trace(withdrawal), {row.withdrawal_id for row in ours}
+    copies = [row for row in rows if row.withdrawal_id not in known and trace.could_be(row, withdrawal.account.venue)]
+    if not copies:
+        return None
+    named = ", ".join(row.withdrawal_id for row in copies)
+    message = f"withdrawal {', '.join(sorted(known))} is this one, and {named} may be of a copy of the request"
+    evidence = {"rows": [redact(row.raw) for row in (*ours, *copies)]}
+    return for_operator("SEVERAL_ON_RECORD", f"{message}. {attempt.look_at(withdrawal)}", evidence)
 
 
 def judge_fit(withdrawal: Withdrawal, attempt: Attempt, rows: tuple[WithdrawalRow, ...]) -> ExecutionResult | None:

@@ -18,9 +18,10 @@ from qtg_dagster.lanes.cex.outcome import Verdict, decide
 from qtg_dagster.lanes.cex.reply import LookupFailed, RawReply
 from qtg_dagster.lanes.cex.upbit_like import UpbitLikeVenue
 from qtg_dagster.lanes.cex.venue import Order, RowState, Window
+from qtg_dagster.lanes.cex.venues.bithumb import VENUE as BITHUMB
 from qtg_dagster.lanes.cex.venues.upbit import VENUE as UPBIT
 
-VENUES: list[UpbitLikeVenue] = [UPBIT]
+VENUES: list[UpbitLikeVenue] = [UPBIT, BITHUMB]
 EACH = pytest.mark.parametrize("venue", VENUES, ids=lambda venue: venue.ccxt_id)
 NOW = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
 WINDOW = Window(NOW - timedelta(days=1), NOW)

@@ -234,6 +234,25 @@ async def test_the_id_of_an_older_withdrawal_is_no_answer(bench: Bench, open_des
     assert (seen.status, seen.error_code) == (ResultStatus.UNKNOWN, "OTHER_ON_RECORD")
 
 
+@pytest.mark.parametrize(
+    "bench", [bench for bench in benches() if bench.venue.takes_copies], ids=lambda bench: bench.wire
+)
+async def test_a_copy_that_was_taken_keeps_ours_from_any_end(bench: Bench, open_desk: Any, order: Any) -> None:
+    """Ours was given back, and the copy was not: whoever heard of a failure would send the money again."""
+    desk = await open_desk(bench)
+    action = desk.executor("withdrawal_action")
+    prepared = await action.prepare(order())
+    await desk.control.order(FaultKind.DUPLICATE_REQUEST, venue="venue_a", answered="first")
+    accepted = await action.submit(order(), prepared)
+    context = order({"prepared": prepared, "node_refs": accepted.provider_refs})
+    for shown in ("completed", "failure", None):
+        made = accepted.provider_refs["exchange_withdrawal_id"]
+        await desk.control.show_status("venue_a", WITHDRAWAL_HISTORY, made, shown)
+        for answer in (await action.observe(context), await action.recover(context)):
+            assert (answer.status, answer.error_code) == (ResultStatus.UNKNOWN, "SEVERAL_ON_RECORD")
+            assert all(row["id"] in answer.evidence["operator"] for row in await desk.executed())
+
+
 @UNNAMED
 async def test_absence_is_never_failure_there(bench: Bench, open_desk: Any, order: Any, clock: Any) -> None:
     desk = await open_desk(bench)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
@@ -86,7 +87,8 @@ class UpbitLikeDriver(Driver):
             return self.down not in str(refusal)
 
     async def clock_ms(self, client: Any) -> int:
-        await self.ask(client, "ApiKeys")
+        with suppress(ccxt.BaseError):  # the time of a refusal is as good
+            await self.ask(client, "ApiKeys")
         told = {name.lower(): value for name, value in client.last_response_headers.items()}["date"]
         return int(parsedate_to_datetime(told).timestamp() * 1000)
 
