@@ -103,6 +103,15 @@ class AccessRefused(LookupFailed):
         return InvalidInput(f"venues.{self.account_key}.{self.remedy.field}", self.problem, self.remedy.fix)
 
 
+def with_fix(account_key: str, venue: Venue, code: str | None, words: str) -> str:
+    """The words of an answer to a withdrawal request; with the fix where its code says that we are not let in."""
+    kind = None if code is None else venue.access_codes.get(code)
+    if kind is None or code is None:
+        return words
+    refusal = AccessRefused(account_key, kind, code, words)
+    return f"{refusal.problem}. {refusal.remedy.fix}"
+
+
 def access_refusal(account_key: str, venue: Venue, reply: RawReply) -> AccessRefused | None:
     """What a readable answer, under whatever HTTP status, says of our access; None when it says nothing of it."""
     if reply.json is None:

@@ -21,7 +21,7 @@ from qtg_dagster.domain.contract import (
 from qtg_dagster.domain.errors import Conflict, InvalidInput, QtgError
 from qtg_dagster.domain.plans import RiskControls
 from qtg_dagster.domain.review import FeeEstimate
-from qtg_dagster.lanes.cex.access import AccessRefused
+from qtg_dagster.lanes.cex.access import AccessRefused, with_fix
 from qtg_dagster.lanes.cex.accounts import VenueAccounts
 from qtg_dagster.lanes.cex.adopting import judge_adoption, look_up_adopted
 from qtg_dagster.lanes.cex.answers import (
@@ -273,7 +273,7 @@ def _result(
         status=status,
         provider_refs=hint,
         error_code=outcome.error_code,
-        error_message=outcome.reason,
+        error_message=with_fix(withdrawal.account.key, withdrawal.account.venue, outcome.error_code, outcome.reason),
         retry_after_seconds=retry_after,
         evidence=evidence,
     )

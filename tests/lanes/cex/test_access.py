@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from qtg_dagster.domain.contract import ResultStatus
 from qtg_dagster.lanes.cex.access import REMEDIES, AccessRefused, access_refusal
 from qtg_dagster.lanes.cex.answers import lookup_failed, not_let_in
-from qtg_dagster.lanes.cex.reply import LookupFailed, RawReply
+from qtg_dagster.lanes.cex.outcome import decide
+from qtg_dagster.lanes.cex.reply import LookupFailed, RawReply, exact_json
 from qtg_dagster.lanes.cex.venue import Access
 from qtg_dagster.lanes.cex.venues.binance import ACCESS_CODES, VENUE
 
@@ -114,3 +115,20 @@ async def test_a_look_after_a_lost_answer_stays_unknown(
     assert looked.provider_refs == {}  # it counts towards no proof of absence
     venue.behave()
     assert (await action.recover(work_order({"prepared": prepared}))).status is ResultStatus.COMPLETED
+
+
+@pytest.mark.parametrize("code", sorted(ACCESS_CODES))
+async def test_a_withdrawal_that_is_not_let_in_is_told_with_the_fix(
+    code: str, lane: Any, venue: Any, work_order: Any, response: Any
+) -> None:
+    """Rights that cannot be asked for are missed at the withdrawal itself; what the answer proves stays as it is."""
+    action = lane.executor("withdrawal_action")
+    body = b'{"code":%s,"msg":"not you"}' % code.encode()
+    venue.on_submit(raw=response(400, body), executes=False)
+    answer = await action.submit(work_order(), await action.prepare(work_order()))
+    refusal = decide(RawReply(sent=True, status=400, json=exact_json(body.decode())), VENUE.submit_rules)
+    assert answer.error_code == refusal.error_code == code
+    if not refusal.confirm_first:  # a refusal that is looked up first says so instead
+        assert answer.status is ResultStatus(refusal.verdict.value)
+        assert REMEDIES[ACCESS_CODES[code]].fix in answer.error_message
+        assert f"not you ({code})" in answer.error_message
