@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from qtg_dagster.callbacks.courier import CallbackCourier
 from qtg_dagster.callbacks.resolving import SystemResolver
 from qtg_dagster.domain.balances import BalanceFetcher
 from qtg_dagster.domain.nonce_chain import NonceChain
+from qtg_dagster.domain.venue_record import RecordReader
 from qtg_dagster.engine.parts import Engine
 from qtg_dagster.executors.registry import ExecutorRegistry, SignerRegistry
 from qtg_dagster.executors.signers.building import build_signer
@@ -40,6 +41,7 @@ class Platform:
     balance_fetchers: tuple[BalanceFetcher, ...]
     nonces: NonceLedger
     nonce_chain: NonceChain
+    records: Mapping[str, RecordReader]  # by venue
 
     @property
     def database(self) -> Database:
@@ -93,7 +95,12 @@ async def open_platform(
                 signers.register(key, signer)
         engine = Engine(PostgresStore(database), settings, inventory, executors, signers, resolver=SystemResolver())
         yield Platform(
-            settings, engine, (*exchanges.balance_fetchers, *chains.balance_fetchers), nonces, chains.nonce_chain
+            settings,
+            engine,
+            (*exchanges.balance_fetchers, *chains.balance_fetchers),
+            nonces,
+            chains.nonce_chain,
+            {record.venue_key: record for record in exchanges.records},
         )
 
 

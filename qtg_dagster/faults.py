@@ -47,6 +47,9 @@ class FaultPoint(StrEnum):
     TRANSFER_MOVEMENT_MADE = "transfer_movement_made"
     TRANSFER_BEGUN = "transfer_begun"
     TRANSFER_FOLLOWED = "transfer_followed"
+    RECORD_READ = "record_read"
+    RECORD_WRITTEN = "record_written"
+    RECORD_COMMITTED = "record_committed"
 
 
 class FaultInjected(Exception):

@@ -37,11 +37,15 @@ _DESK_POINTS = frozenset(
 _FILLING = "a person's action on a nonce that no lane's worker will use"
 _FILLING_POINTS = frozenset({P.NONCE_FILL_ORDERED, P.NONCE_FILL_PREPARED, P.NONCE_FILL_SENT})
 _TRANSFER_POINTS = frozenset({P.TRANSFER_STORED, P.TRANSFER_MOVEMENT_MADE, P.TRANSFER_BEGUN, P.TRANSFER_FOLLOWED})
+#: Killed at each of them in tests/treasury/test_record_deaths.py.
+_RECORD = "reads a venue's record and moves nothing"
+_RECORD_POINTS = frozenset({P.RECORD_READ, P.RECORD_WRITTEN, P.RECORD_COMMITTED})
 _NONCE_POINTS = frozenset({P.NONCE_RESERVE, P.NONCE_RELEASE})
 #: Boundaries of no lane's worker -> the test that kills at each of them.
 ELSEWHERE = {
     **dict.fromkeys(_FILLING_POINTS, "tests/nonces/test_nonce_crashes.py"),
     **dict.fromkeys(_TRANSFER_POINTS, "tests/engine/test_transfer_deaths.py"),
+    **dict.fromkeys(_RECORD_POINTS, "tests/treasury/test_record_deaths.py"),
 }
 
 _NOT: dict[Lane, dict[FaultPoint, str]] = {
@@ -67,6 +71,8 @@ def why_not(lane: Lane, point: FaultPoint) -> str | None:
         return _FILLING
     if point in _TRANSFER_POINTS:
         return _TRANSFERS
+    if point in _RECORD_POINTS:
+        return _RECORD
     if lane is Lane.DESK:
         return None if point in _DESK_POINTS else _ONLY_DESK
     if point in _DESK_POINTS:

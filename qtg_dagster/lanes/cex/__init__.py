@@ -12,6 +12,7 @@ from qtg_dagster.lanes.cex.accounts import HEALTH_SECONDS, VenueAccounts
 from qtg_dagster.lanes.cex.balances import VenueBalances
 from qtg_dagster.lanes.cex.deposit_observe import DepositObserve
 from qtg_dagster.lanes.cex.negative_proof import ArrivalWitness
+from qtg_dagster.lanes.cex.record import VenueRecord
 from qtg_dagster.lanes.cex.withdrawal_action import WithdrawalAction
 from qtg_dagster.lanes.cex.withdrawal_alone import WithdrawalActionAlone
 from qtg_dagster.lanes.cex.withdrawal_observe import WithdrawalObserve
@@ -23,6 +24,7 @@ class CexLane:
 
     accounts: VenueAccounts
     balance_fetchers: tuple[VenueBalances, ...]
+    records: tuple[VenueRecord, ...]
 
     async def close(self) -> None:
         """Give all connections back."""
@@ -60,4 +62,5 @@ def register(
     executors.register("exec.cex.withdrawal_action", action(accounts, time, arrivals))
     executors.register("exec.cex.withdrawal_observe", WithdrawalObserve(accounts, time))
     executors.register("exec.cex.deposit_observe", DepositObserve(accounts, time))
-    return CexLane(accounts, tuple(VenueBalances(account, time) for account in accounts))
+    balances = tuple(VenueBalances(account, time) for account in accounts)
+    return CexLane(accounts, balances, tuple(VenueRecord(account) for account in accounts))

@@ -277,6 +277,7 @@ class Venue(ABC):
     rows_show_destination: bool = True  # else a person has to see on the venue's pages where a withdrawal went
     takes_copies: bool = False  # nothing stops a copy of a taken request: what looks like ours beside ours is one
     time_in_header: bool = False  # no body tells the venue's time: the Date of an answer is read
+    confirmations: tuple[str, ...] = ()  # fields of a row that may say how often its transaction is confirmed
     balance_pages: Paging | None = None  # where the balances of one wallet come in pages
     no_wallet_codes: frozenset[str] = frozenset()  # with which it says that the customer has no such wallet
     #: Codes with which any endpoint says that it does not let us in; `read_error` reads them from a body.

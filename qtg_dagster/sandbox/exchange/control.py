@@ -80,10 +80,15 @@ class ExchangeControl:
     async def add_rows(self, venue: str, history: str, count: int, **details: Any) -> list[str]:
         """Have others move funds on the account: `count` rows in a history; ids, newest first.
 
-        Details: `coin`, `newest_ms` (the time of the newest row) and `spacing_ms` between rows.
+        Details: `coin`, `newest_ms` (the time of the newest row), `spacing_ms` between rows, and a `status` by its name;
+        without one, withdrawals are called off and deposits credited.
         """
         answer = await self._ask("POST", f"/rows/{venue}/{history}", body={"count": count, **details})
         return [str(key) for key in answer["ids"]]
+
+    async def go_on(self, venue: str, history: str, row_id: str, status: str) -> None:
+        """Really bring a row that others made, and that has not ended, to another status, by its name."""
+        await self._ask("PUT", f"/rows/{venue}/{history}/{row_id}", body={"status": status})
 
     async def reject(self, venue: str, withdrawal_id: str, *, status: int = 3, info: str = "") -> None:
         """Really end a withdrawal that is not signed yet (1 cancelled, 3 rejected, 5 failure); funds return."""

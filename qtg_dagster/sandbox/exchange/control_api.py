@@ -19,7 +19,7 @@ from qtg_dagster.sandbox.exchange.conditions import Conditions
 from qtg_dagster.sandbox.exchange.dialect import HISTORIES, Role
 from qtg_dagster.sandbox.exchange.exchange import Exchange
 from qtg_dagster.sandbox.exchange.faults import Fault, status_number
-from qtg_dagster.sandbox.exchange.strangers import arrive
+from qtg_dagster.sandbox.exchange.strangers import arrive, go_on
 from qtg_dagster.sandbox.exchange.venue import Rollback, Venue
 from qtg_dagster.sandbox.exchange.withdrawals import WithdrawalStatus
 
@@ -30,10 +30,11 @@ _STATUS_OF: dict[type[QtgError], int] = {NotFound: 404, Conflict: 409, InvalidIn
 class MoreRows(Frozen):
     """Rows to add to a history, as movements of others on the account."""
 
-    count: int = Field(ge=1, le=5_000)
+    count: int = Field(ge=1, le=50_000)
     coin: str | None = None
     newest_ms: int | None = Field(default=None, description="null = now")
     spacing_ms: int = Field(default=0, ge=0)
+    status: str | None = Field(default=None, description="null = withdrawals are called off, deposits credited")
 
 
 class ControlApi:
@@ -59,6 +60,7 @@ class ControlApi:
             ("PUT", "/shown/{venue}/{row}", self._show_instead),
             ("PUT", "/shown_status/{venue}/{history}/{row}", self._show_status),
             ("POST", "/rows/{venue}/{history}", self._add_rows),
+            ("PUT", "/rows/{venue}/{history}/{row}", self._go_on),
             ("POST", "/reject/{venue}/{row}", self._reject),
             ("POST", "/pause_payouts", self._pause),
             ("POST", "/resume_payouts", self._resume),
@@ -156,10 +158,7 @@ class ControlApi:
         name = (await request.json()).get("status")
         venue.rollbacks = [item for item in venue.rollbacks if (item.history, item.row) != (role, row)]
         if name is not None:
-            try:
-                venue.rollbacks.append(Rollback(role, row, status_number(role, str(name))))
-            except ValueError as error:
-                raise InvalidInput("status", str(error), "Give one of these.") from None
+            venue.rollbacks.append(Rollback(role, row, _status(role, str(name))))
         return {}
 
     async def _add_rows(self, request: Request) -> dict[str, Any]:
@@ -167,7 +166,13 @@ class ControlApi:
         asked = MoreRows.model_validate_json(await request.body())
         if asked.coin is not None and asked.coin not in venue.config.coins:
             raise InvalidInput("coin", f"{venue.key} does not list {asked.coin}", "Give one of its coins.")
-        return {"ids": arrive(venue, role, **asked.model_dump())}
+        status = None if asked.status is None else _status(role, asked.status)
+        return {"ids": arrive(venue, role, **asked.model_dump(exclude={"status"}), status=status)}
+
+    async def _go_on(self, request: Request) -> dict[str, Any]:
+        venue, role = self._venue(request.path_params["venue"]), _history(request)
+        go_on(venue, role, request.path_params["row"], _status(role, str((await request.json()).get("status"))))
+        return {}
 
     async def _reject(self, request: Request) -> dict[str, Any]:
         venue, asked = self._venue(request.path_params["venue"]), await request.json()
@@ -193,6 +198,13 @@ class ControlApi:
             if venue in (None, key):
                 desk.pause(paused)
         return {}
+
+
+def _status(history: Role, name: str) -> int:
+    try:
+        return status_number(history, name)
+    except ValueError as error:
+        raise InvalidInput("status", str(error), "Give one of these.") from None
 
 
 def _history(request: Request) -> Role:

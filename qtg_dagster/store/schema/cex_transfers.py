@@ -113,6 +113,7 @@ cex_transfers = Table(
         "occurred_at",
         postgresql_where=text("matched_node_id IS NULL AND acknowledged_at IS NULL"),
     ),
+    Index("ix_cex_transfers_matched_node_id", "matched_node_id", postgresql_where=text("matched_node_id IS NOT NULL")),
     Index("ix_cex_transfers_disputed", "network_class", postgresql_where=text("disputed_status IS NOT NULL")),
 )
 

@@ -96,6 +96,7 @@ class BinanceVenue(Venue):
     ids_per_lookup = 45
     withdrawal_pages: Paging = ByOffset(PAGE)
     deposit_pages = ByOffset(PAGE)
+    confirmations = ("confirmNo", "confirmTimes")
     access_codes = ACCESS_CODES
     submit_cost = 6.0  # weight 900 of 180,000 a minute
     submit_rules = SubmitRules(

@@ -1,0 +1,159 @@
+"""A venue account's record of withdrawals and deposits, read whole, as the treasury keeps it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from qtg_dagster.domain.cex_transfers import Facts, SeenTransfer, TransferKind, TransferStatus
+from qtg_dagster.domain.redaction import redact, redact_text
+from qtg_dagster.domain.venue_record import RecordProblem, RecordReading
+from qtg_dagster.lanes.cex.accounts import VenueAccount
+from qtg_dagster.lanes.cex.record_pages import History, PageReader
+from qtg_dagster.lanes.cex.reply import LookupFailed
+from qtg_dagster.lanes.cex.venue import Call, DepositRow, Venue, Window, WithdrawalRow
+
+#: Failures of the way there, or wishes for a pause: the same question may be answered a moment later.
+_PASSING = frozenset({"NO_ANSWER", "PAUSED", "HTTP_418", "HTTP_429"})
+_PAUSES = (1.0, 3.0, 10.0, 30.0)
+_LONGEST_PAUSE = 120.0
+#: What a shorter stretch may be free of.
+_LOCAL = frozenset({"MALFORMED", "AMBIGUOUS", "TOO_MANY_ROWS", "PAGES_STAND_STILL", "PAGES_KEEP_SHIFTING"})
+
+Pause = Callable[[float], Awaitable[None]]
+
+
+class VenueRecord:
+    """Reads one account. What the venue's answers lack is told as a problem; nothing is made up for it."""
+
+    def __init__(self, account: VenueAccount, *, pause: Pause = asyncio.sleep) -> None:
+        self._account = account
+        self._pause = pause
+        venue = account.venue
+        self._histories = (
+            History("withdrawals", venue.withdrawals, venue.read_withdrawals, venue.withdrawal_pages, self._withdrawal),
+            History("deposits", venue.deposits, venue.read_deposits, venue.deposit_pages, self._deposit),
+        )
+
+    @property
+    def venue_key(self) -> str:
+        """The venue's inventory key."""
+        return self._account.key
+
+    @property
+    def account(self) -> str:
+        """The account's name at the venue."""
+        return self._account.entry.account
+
+    @property
+    def longest_window(self) -> timedelta:
+        """What the venue can be asked for at once."""
+        return self._account.venue.history_window
+
+    async def read(self, start: datetime, end: datetime, known_coins: Collection[str]) -> RecordReading:
+        """All transfers between two moments, of all coins; with a problem, those that were read before it."""
+        readers = [PageReader(history, self._ask) for history in self._histories]
+        problem: RecordProblem | None = None
+        try:
+            coins = await self._coins(known_coins)
+            for window in Window(start, end).split(self.longest_window):
+                for reader in readers:
+                    for coin in coins:
+                        await reader.read(coin, window)
+        except LookupFailed as failed:
+            problem = RecordProblem(failed.code, redact_text(str(failed)), local=failed.code in _LOCAL)
+        return RecordReading(tuple(row for reader in readers for row in reader.found.values()), problem)
+
+    async def _ask(self, call: Call) -> Any:
+        """The JSON of an answer; what passes is waited for, as long as the venue wishes."""
+        for pause in _PAUSES:
+            try:
+                return await self._account.read(call)
+            except LookupFailed as failed:
+                wait = failed.retry_after_seconds or pause
+                if not _passes(failed.code) or wait > _LONGEST_PAUSE:
+                    raise
+                await self._pause(wait)
+        return await self._account.read(call)
+
+    async def _coins(self, known_coins: Collection[str]) -> Sequence[str | None]:
+        """None stands for all at once."""
+        venue = self._account.venue
+        if venue.histories_of_all_coins:
+            return [None]
+        named = {self._account.coin(asset) for asset in self._account.entry.assets}
+        return sorted(named | await self._held_coins() | {venue.coin_code(coin) for coin in known_coins})
+
+    async def _held_coins(self) -> set[str]:
+        venue, cursor = self._account.venue, None
+        held: set[str] = set()
+        while True:
+            body = await self._ask(venue.balances(cursor))
+            balances = venue.read_balances(body)
+            held |= {balance.coin for balance in balances}
+            if venue.balance_pages is not None:
+                cursor = venue.balance_pages.following(body, [{} for _ in balances], cursor)
+            if cursor is None:
+                break
+        for wallet, call in venue.other_wallets().items():
+            held |= {balance.coin for balance in venue.read_other_wallet(wallet, await self._ask(call))}
+        return held
+
+    def _withdrawal(self, row: WithdrawalRow) -> SeenTransfer:
+        return SeenTransfer(
+            kind=TransferKind.WITHDRAWAL,
+            row_key=row.withdrawal_id,
+            client_id=row.client_id,
+            internal=row.internal,
+            occurred_at=_time_of(row.applied_at, row.withdrawal_id),
+            facts=_facts(self._account.venue, row),
+            **_shared(row),
+        )
+
+    def _deposit(self, row: DepositRow) -> SeenTransfer:
+        return SeenTransfer(
+            kind=TransferKind.DEPOSIT,
+            row_key=row.deposit_id,
+            client_id=None,
+            internal=False,
+            occurred_at=_time_of(row.inserted_at, row.deposit_id),
+            facts=_facts(self._account.venue, row),
+            **_shared(row),
+        )
+
+
+def _passes(code: str) -> bool:
+    return code in _PASSING or code.startswith("HTTP_5")
+
+
+def _time_of(moment: datetime | None, key: str) -> datetime:
+    if moment is None:
+        raise LookupFailed("MALFORMED", f"the row {key} has no time, so nobody can say which day it is of")
+    return moment
+
+
+def _shared(row: WithdrawalRow | DepositRow) -> dict[str, Any]:
+    return {
+        "coin": row.coin,
+        "network": row.network,
+        "address": row.address,
+        "memo": row.memo,
+        "status_listed": row.status_listed,
+        "raw": redact(row.raw),
+    }
+
+
+def _facts(venue: Venue, row: WithdrawalRow | DepositRow) -> Facts:
+    shown = (row.raw.get(name) for name in venue.confirmations)
+    confirmations = next((str(each) for each in shown if each not in (None, "")), None)
+    return Facts(
+        status=TransferStatus(row.state.value),
+        raw_status=row.raw_status,
+        tx_id=row.tx_id,
+        amount=row.amount,
+        fee=row.fee if isinstance(row, WithdrawalRow) else Decimal(0),
+        confirmations=confirmations,
+    )
