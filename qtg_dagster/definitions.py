@@ -10,6 +10,8 @@ from assets.balances import balance_snapshots, balances
 from assets.breakers import none_held_back
 from assets.callbacks import callbacks, none_in_dlq
 from assets.capital_transfers import capital_transfers, transfer_checks
+from assets.cex_transfer_checks import record_checks
+from assets.cex_transfers import cex_transfers_asset
 from assets.checks import asset_checks
 from assets.executors import executor_health, executors
 from assets.movements import movements
@@ -20,6 +22,7 @@ from qtg_dagster.jobs.alerts import acknowledge_alert
 from qtg_dagster.jobs.breakers import breaker_jobs
 from qtg_dagster.jobs.callbacks import callback_jobs
 from qtg_dagster.jobs.capital_transfers import transfer_jobs
+from qtg_dagster.jobs.cex_transfers import record_jobs
 from qtg_dagster.jobs.core import resume_core
 from qtg_dagster.jobs.decisions import decision_jobs
 from qtg_dagster.jobs.delivery import deliver
@@ -50,6 +53,7 @@ def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definiti
             balances,
             callbacks,
             capital_transfers,
+            cex_transfers_asset(settings),
             evm_nonces,
             executors,
             movements,
@@ -63,6 +67,7 @@ def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definiti
             none_held_back,
             *transfer_checks,
             no_dead_nonce,
+            *record_checks,
             *worker_checks,
             retention_keeps_up,
         ],
@@ -82,6 +87,7 @@ def build_definitions(settings: Settings, resources: ResourceSet) -> dg.Definiti
             balance_snapshots,
             *reaper_jobs,
             *transfer_jobs,
+            *record_jobs,
             expire,
             resume_core,
             acknowledge_alert,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import date
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -83,6 +84,15 @@ class Settings(BaseSettings):
     )
     balance_snapshot_enabled: bool = False
     balance_snapshot_interval_seconds: int = Field(default=30, ge=1, le=86400)
+    cex_transfer_ingest_venues_csv: str = Field(
+        default="", description="venues of the inventory whose records are kept by schedule, comma-separated"
+    )
+    cex_transfer_ingest_interval_seconds: int = Field(
+        default=120, ge=1, le=86400, description="how often is looked whether a record is to be read again"
+    )
+    cex_transfer_ingest_since: date = Field(
+        default=date(2024, 1, 1), description="the first UTC day of venues' records that can be asked for"
+    )
     capital_transfer_followup_enabled: bool = False
     capital_transfer_followup_interval_seconds: int = Field(default=60, ge=1, le=86400)
     capital_transfer_stale_seconds: int = Field(
@@ -153,6 +163,7 @@ class Settings(BaseSettings):
             "evm_nonce_reaper_interval_seconds",
             "ccip_stranded_reaper_interval_seconds",
             "balance_snapshot_interval_seconds",
+            "cex_transfer_ingest_interval_seconds",
             "capital_transfer_followup_interval_seconds",
             "retention_interval_seconds",
             "audit_verification_interval_seconds",
@@ -172,6 +183,23 @@ class Settings(BaseSettings):
         except InvalidInput as wrong:
             raise ValueError(f"MG_RETENTION_WINDOWS: {wrong.problem}. {wrong.fix}") from None
         return self
+
+    @model_validator(mode="after")
+    def _recorded_venues_are_known(self) -> Self:
+        named = self.recorded_venues
+        unknown = [venue for venue in named if venue not in self.inventory.venues] if named else []
+        if unknown:
+            known = ", ".join(sorted(self.inventory.venues)) or "none: MG_INVENTORY_FILE names no venue"
+            raise ValueError(
+                f"MG_CEX_TRANSFER_INGEST_VENUES_CSV: no venue {unknown[0]!r} in the inventory; known: {known}"
+            )
+        return self
+
+    @property
+    def recorded_venues(self) -> tuple[str, ...]:
+        """Venues whose records are kept by schedule, each once."""
+        named = (name.strip() for name in self.cex_transfer_ingest_venues_csv.split(","))
+        return tuple(dict.fromkeys(name for name in named if name))
 
     @model_validator(mode="after")
     def _receivers_can_be_read(self) -> Self:

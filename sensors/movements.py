@@ -11,6 +11,7 @@ from assets.alerts import find_alerts
 from assets.breakers import find_breakers
 from assets.callbacks import find_given_up
 from assets.capital_transfers import find_stranded, find_transfers
+from assets.cex_transfer_checks import find_disputed, find_incomplete, find_unmatched
 from assets.checks import Finding, find_interventions, find_old_balances
 from assets.movements import materialization
 from assets.nonces import find_dead_nonces
@@ -110,6 +111,9 @@ async def look(database: Database, settings: Settings, cursor: Cursor) -> News:
         await find_transfers(database, settings),
         await find_stranded(database, settings),
         await find_dead_nonces(database, settings),
+        await find_incomplete(database, settings),
+        await find_unmatched(database, settings),
+        await find_disputed(database, settings),
         *await find_workers(database, settings),
         await find_alerts(database, settings),
     ]

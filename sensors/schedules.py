@@ -1,4 +1,4 @@
-"""Schedules: health of executors, balances, deletion, the audit chain, the reapers, and the follow-up of transfers."""
+"""Schedules: executors' health, balances, deletion, the audit chain, reapers, transfers' follow-up, venues' records."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -11,12 +11,15 @@ from assets.balances import balance_snapshots
 from assets.executors import executor_health
 from assets.keys import WINDOW_TAG
 from assets.retention import retain_job
+from qtg_dagster.domain.cex_transfers import CEX_TRANSFER_INGEST
 from qtg_dagster.jobs.capital_transfers import follow_up_capital_transfers
+from qtg_dagster.jobs.cex_transfers import ingest_cex_transfers
 from qtg_dagster.jobs.upkeep import reap_ccip_stranded, reap_evm_nonces
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.core_group import FailedRun
 from qtg_dagster.store.database import Database
 from qtg_dagster.store.heartbeats import Heartbeats
+from qtg_dagster.treasury.record_rounds import count_due_readings
 from qtg_dagster.treasury.transfer_followup import count_due
 from qtg_dagster.upkeep.audit_verification import AUDIT_VERIFICATION
 from qtg_dagster.upkeep.ccip_reaper import count_old_sends
@@ -33,7 +36,7 @@ from qtg_dagster.upkeep.workers import (
 )
 from resources import DatabaseResource, SettingsResource
 from sensors.failures import failed_outside, mark_noticed
-from sensors.switches import Switch, evm_switch, worker_switch
+from sensors.switches import Switch, evm_switch, record_switch, worker_switch
 
 
 def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
@@ -124,7 +127,7 @@ class Watched:
     description: str
     due: Callable[[Database, Settings], Awaitable[int]]
     nothing: Callable[[Settings], str]  # why no run is started when nothing is due
-    switch: Callable[[Settings, str], Switch] = worker_switch
+    switch: Callable[[Settings, str], Switch] = worker_switch  # asked with the name of the worker's own flag
     core: bool = False  # it falls with the core group
 
 
@@ -159,6 +162,14 @@ _WATCHED = (
         "Settles capital transfers with their movements, begins what waits, and shows people what does not go on.",
         count_due,
         lambda _: "no capital transfer has anything new to it",
+    ),
+    Watched(
+        ingest_cex_transfers,
+        CEX_TRANSFER_INGEST,
+        "Reads venues' records again: the last days often, older ones seldom, and what has not ended until it has.",
+        count_due_readings,
+        lambda now: f"no record is due to be read again, of {', '.join(now.recorded_venues)}",
+        switch=lambda settings, _: record_switch(settings),
     ),
 )
 

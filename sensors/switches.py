@@ -44,3 +44,11 @@ def evm_switch(settings: Settings, flag: str) -> Switch:
     if switch.on and settings.evm_missing:
         return Switch(False, settings.evm_missing)
     return switch
+
+
+def record_switch(settings: Settings) -> Switch:
+    """The switch of the worker that keeps venues' records: on for the venues that are named."""
+    switch = worker_switch(settings)
+    if switch.on and not settings.recorded_venues:
+        return Switch(False, "MG_CEX_TRANSFER_INGEST_VENUES_CSV names no venue")
+    return switch

@@ -46,6 +46,12 @@ _UNMATCHED_BY_VENUE = text(f"""
     FROM qtg.cex_transfers t WHERE t.network_class = :network_class AND {UNMATCHED}
     GROUP BY t.venue_key, t.account ORDER BY t.venue_key, t.account
 """)  # noqa: S608 - our own constants
+_INCOMPLETE_BY_VENUE = text("""
+    SELECT venue_key, account, count(*) AS days, min(day) AS oldest, max(day) AS newest,
+           (array_agg(problem ORDER BY day DESC))[1] AS problem, min(changed_at) AS since
+    FROM qtg.cex_transfer_days WHERE network_class = :network_class AND day_state = 'INCOMPLETE'
+    GROUP BY venue_key, account ORDER BY venue_key, account
+""")
 _EVENTS = text("""
     SELECT changes, before, after, actor, recorded_at FROM qtg.cex_transfer_events
     WHERE transfer_id = :id ORDER BY id
@@ -83,6 +89,32 @@ class UnmatchedAt:
     oldest: datetime
     newest: datetime
 
+    def told(self) -> str:
+        """One line for people."""
+        what = "1 transfer" if self.transfers == 1 else f"{self.transfers} transfers"
+        return (
+            f"{what}, {self.withdrawals} of them withdrawals, that no movement made, "
+            f"from {self.oldest:%Y-%m-%d} to {self.newest:%Y-%m-%d}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class IncompleteAt:
+    """How many days of one account could not be read whole."""
+
+    venue_key: str
+    account: str
+    days: int
+    oldest: date
+    newest: date
+    problem: str
+    since: datetime
+
+    def told(self) -> str:
+        """One line for people."""
+        what = "1 day" if self.days == 1 else f"{self.days} days"
+        return f"{what} from {self.oldest} to {self.newest} could not be read whole, the newest for {self.problem}"
+
 
 @dataclass(frozen=True, slots=True)
 class DayShown:
@@ -114,6 +146,13 @@ async def unmatched_by_venue(transaction: Transaction, network_class: str) -> li
     rows = await transaction.execute(_UNMATCHED_BY_VENUE, {"network_class": network_class})
     return [
         UnmatchedAt(row.venue_key, row.account, row.transfers, row.withdrawals, row.oldest, row.newest) for row in rows
+    ]
+
+
+async def incomplete_by_venue(transaction: Transaction, network_class: str) -> list[IncompleteAt]:
+    """The accounts with days that could not be read whole."""
+    return [
+        IncompleteAt(*row) for row in await transaction.execute(_INCOMPLETE_BY_VENUE, {"network_class": network_class})
     ]
 
 

@@ -61,7 +61,7 @@ _ALERT_SIGHTS = (
     *("movement_templates", "movement_plan_versions", "movement_plan_nodes", "movement_plan_edges", "plan_documents"),
     *("executor_registry", "signer_registry", "core_group_events", "breakers", "breaker_starts"),
     *("evm_nonce_reservation", "evm_nonce_fillers", "signer_journal"),
-    *("cex_transfers", "cex_transfer_days"),
+    *("cex_transfers", "cex_transfer_days", "cex_transfer_readings"),
 )
 
 #: What delivery writes of a callback; what it says and whom it is for is written once.

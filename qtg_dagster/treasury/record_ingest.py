@@ -6,13 +6,14 @@ it again. Days are incomplete rather than wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
 import structlog
 
 from qtg_dagster.domain.clock import Clock
+from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.record_days import DayState, Stretch, day_of, longest_stretch, state_of, stretches
 from qtg_dagster.domain.venue_record import RecordReader, RecordReading
 from qtg_dagster.faults import FaultPoint, fault_point
@@ -70,8 +71,8 @@ class Ingested:
     """What a pass over one record came to."""
 
     venue_key: str
+    purpose: str
     days: list[DayOutcome] = field(default_factory=list)
-    matched: int = 0
 
     @property
     def incomplete(self) -> list[DayOutcome]:
@@ -85,15 +86,12 @@ class Ingested:
             "transfers": sum(day.transfers for day in self.days),
             "new": sum(day.new for day in self.days),
             "changed": sum(day.changed for day in self.days),
-            "matched": self.matched,
+            "unmatched": sum(day.unmatched for day in self.days),
         }
 
 
-OnDays = Callable[[Sequence[DayOutcome]], None]
-
-
 class RecordKeeper:
-    """Reads one venue account's record and keeps it. `on_days` hears of days once they are committed."""
+    """Reads one venue account's record and keeps it."""
 
     def __init__(
         self,
@@ -103,54 +101,52 @@ class RecordKeeper:
         clock: Clock,
         *,
         busy_seconds: float = _BUSY_SECONDS,
-        on_days: OnDays | None = None,
     ) -> None:
         self._database = database
         self._reader = reader
         self._clock = clock
         self._busy_seconds = busy_seconds
-        self._on_days = on_days
         self.place = Place(network_class, reader.venue_key, reader.account)
 
     async def ingest(self, order: Order) -> Ingested:
         """Read the days, oldest first. Raises `Conflict` when somebody else keeps reading this record."""
-        done = Ingested(self.place.venue_key)
+        done = Ingested(self.place.venue_key, order.purpose)
+        async for days in self.stretches(order):
+            done.days += days
+        return done
+
+    async def stretches(self, order: Order) -> AsyncIterator[Sequence[DayOutcome]]:
+        """The same, stretch by stretch: what is given is committed."""
         async with reading_alone(self._database, self.place, wait_seconds=self._busy_seconds):
             async with self._database.transaction() as transaction:
                 coins = await coins_on_record(transaction, self.place)
             today = day_of(self._clock.now())
-            days = [day for day in order.days if day <= today]
-            for stretch in stretches(days, longest_stretch(self._reader.longest_window, MOST_DAYS)):
-                await self._ingest_stretch(order, stretch, coins, done)
-        return done
-
-    async def _ingest_stretch(self, order: Order, stretch: Stretch, coins: Collection[str], done: Ingested) -> None:
-        """A stretch that cannot be read whole for a reason of its own is read in halves, down to single days."""
-        began_at = self._clock.now()
-        reading = await self._reader.read(stretch.asked_from, stretch.asked_until, coins)
-        fault_point(FaultPoint.RECORD_READ)
-        if reading.problem is not None and reading.problem.local and stretch.length > 1:
-            for half in stretch.halves():
-                await self._ingest_stretch(order, half, coins, done)
-            return
-        days, matched = await self._write(order, stretch, began_at, reading)
-        fault_point(FaultPoint.RECORD_COMMITTED)
-        done.days += days
-        done.matched += matched
-        log.info("record read", venue=self.place.venue_key, days=str(stretch), transfers=len(reading.transfers))
-        if self._on_days is not None:
-            self._on_days(days)
+            longest = longest_stretch(self._reader.longest_window, MOST_DAYS)
+            waiting = list(reversed(stretches([day for day in order.days if day <= today], longest)))
+            while waiting:
+                stretch = waiting.pop()
+                began_at = self._clock.now()
+                reading = await self._reader.read(stretch.asked_from, stretch.asked_until, coins)
+                fault_point(FaultPoint.RECORD_READ)
+                # What cannot be read whole for a reason of its own is read in halves, down to single days.
+                if reading.problem is not None and reading.problem.local and stretch.length > 1:
+                    waiting += reversed(stretch.halves())
+                    continue
+                days = await self._write(order, stretch, began_at, reading)
+                fault_point(FaultPoint.RECORD_COMMITTED)
+                log.info("record read", venue=self.place.venue_key, days=str(stretch), rows=len(reading.transfers))
+                yield days
 
     async def _write(
         self, order: Order, stretch: Stretch, began_at: datetime, reading: RecordReading
-    ) -> tuple[list[DayOutcome], int]:
+    ) -> list[DayOutcome]:
         problem = None if reading.problem is None else str(reading.problem)
         async with self._database.transaction() as transaction:
             written = await write_sightings(transaction, self.place, reading.transfers)
             missing: dict[date, int] = {}
             if problem is None:
                 missing = await missing_transfers(transaction, self.place, stretch, reading.transfers)
-            matched = await match_transfers(transaction, self.place, stretch)
+            await match_transfers(transaction, self.place, stretch)
             days = await self._days(transaction, stretch, began_at, problem, missing)
             changed_days = await self._changed_days(transaction, stretch, problem, days)
             await write_days(transaction, self.place, changed_days)
@@ -167,7 +163,7 @@ class RecordKeeper:
             await write_reading(transaction, self.place, row)
             unmatched = await count_unmatched(transaction, self.place, stretch)
             fault_point(FaultPoint.RECORD_WRITTEN)
-        return [_outcome(day, written, unmatched) for day in days], matched
+        return [_outcome(day, written, unmatched) for day in days]
 
     async def _days(
         self,
@@ -213,3 +209,16 @@ def _outcome(day: DayRow, written: Written, unmatched: dict[date, int]) -> DayOu
         changed=written.changed.get(day.day, 0),
         unmatched=unmatched.get(day.day, 0),
     )
+
+
+def days_between(first: str, last: str) -> tuple[date, ...]:
+    """Days as people give them, like 2026-03-01; raises `InvalidInput`."""
+    found = []
+    for name, text in (("first", first), ("last", last)):
+        try:
+            found.append(date.fromisoformat(text))
+        except ValueError:
+            raise InvalidInput(name, f"{text!r} is no day", "Give one like 2026-03-01.") from None
+    if found[1] < found[0]:
+        raise InvalidInput("last", f"{last} is before {first}", "Give the earlier day first.")
+    return Stretch(*found).days

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from qtg_dagster.domain.alerts import NOTIFICATION_DISPATCHER
 from qtg_dagster.domain.callbacks import CALLBACK_DISPATCHER
+from qtg_dagster.domain.cex_transfers import CEX_TRANSFER_INGEST
 from qtg_dagster.domain.core_group import CoreGroup, CoreStanding
 from qtg_dagster.domain.proposals import TEMPLATE_PROPOSAL_EXPIRATION
 from qtg_dagster.domain.workers import ALARMING, Circumstances, Heartbeat, WorkerState, classify
@@ -118,6 +119,11 @@ def worker_specs(settings: Settings) -> list[WorkerSpec]:
             BALANCE_SNAPSHOT,
             on and settings.balance_snapshot_enabled,
             max(60, settings.balance_snapshot_interval_seconds),
+        ),
+        WorkerSpec(
+            CEX_TRANSFER_INGEST,
+            on and bool(settings.recorded_venues),
+            max(60, settings.cex_transfer_ingest_interval_seconds),
         ),
         WorkerSpec(RETENTION, on, settings.retention_interval_seconds),
         WorkerSpec(AUDIT_VERIFICATION, on, settings.audit_verification_interval_seconds),

@@ -37,6 +37,7 @@ MACHINES = {
     "executor_health",
     "expire",
     "follow_up_capital_transfers",
+    "ingest_cex_transfers",
     "observe",
     "reap_ccip_stranded",
     "reap_evm_nonces",
@@ -52,6 +53,8 @@ ELSEWHERE = {
     "retry_capital_transfer": ("tests/engine/test_transfer_followup.py", '"retry"'),
     "close_capital_transfer": ("tests/engine/test_transfer_followup.py", "'close_capital_transfer'"),
     "cancel_capital_transfer": ("tests/orchestration/test_capital_transfers.py", "'cancel_capital_transfer'"),
+    "acknowledge_cex_transfers": ("tests/treasury/test_record_decisions.py", '"acknowledge_cex_transfers"'),
+    "settle_cex_transfer": ("tests/treasury/test_record_decisions.py", '"settle_cex_transfer"'),
     "acknowledge_nonce": ("tests/nonces/test_nonce_reaper.py", "'acknowledge_nonce'"),
     "fill_nonce": ("tests/nonces/test_nonce_filling.py", '"fill_nonce"'),
 }

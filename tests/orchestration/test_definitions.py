@@ -26,6 +26,7 @@ def test_every_name_is_known() -> None:
     found = repository()
     assert sorted(job.name for job in found.get_all_jobs() if not job.name.startswith("__")) == [
         "acknowledge_alert",
+        "acknowledge_cex_transfers",
         "acknowledge_nonce",
         "adopt_into_node",
         "approve_movement",
@@ -45,6 +46,7 @@ def test_every_name_is_known() -> None:
         "expire",
         "fill_nonce",
         "follow_up_capital_transfers",
+        "ingest_cex_transfers",
         "observe",
         "open_breaker",
         "propose_template",
@@ -66,6 +68,7 @@ def test_every_name_is_known() -> None:
         "review_movement",
         "review_template_proposal",
         "set_velocity_limit",
+        "settle_cex_transfer",
         "skip_manual_step",
         "verify_audit_chain",
     ]
@@ -81,6 +84,7 @@ def test_every_name_is_known() -> None:
         "balance_snapshots",
         "executor_health",
         "follow_up_capital_transfers",
+        "ingest_cex_transfers",
         "reap_ccip_stranded",
         "reap_evm_nonces",
         "retain",
@@ -103,6 +107,7 @@ def test_every_name_is_known() -> None:
         "balances",
         "callbacks",
         "capital_transfers",
+        "cex_transfers",
         "evm_nonces",
         "executors",
         "movements",
@@ -110,6 +115,7 @@ def test_every_name_is_known() -> None:
         "workers",
     ]
     assert sorted(key.name for key in graph.asset_check_keys) == [
+        "all_transfers_are_ours",
         "audit_chain_verifies",
         "core_group_runs",
         "every_venue_answered",
@@ -118,6 +124,7 @@ def test_every_name_is_known() -> None:
         "no_ccip_send_stranded",
         "no_critical_alert_open",
         "no_dead_nonce",
+        "no_end_changed",
         "none_down",
         "none_held_back",
         "none_in_dlq",
@@ -125,6 +132,7 @@ def test_every_name_is_known() -> None:
         "none_needs_intervention",
         "retention_keeps_up",
         "signers_as_enrolled",
+        "transfers_complete",
         "workers_beat",
     ]
 
@@ -162,7 +170,8 @@ def test_workers_that_are_off_stand_stopped_with_the_reason() -> None:
 def test_a_flag_of_its_own_stops_one_schedule_alone() -> None:
     found = repository(evm_nonce_reaper_enabled=False, balance_snapshot_enabled=True)
     running = {one.name: one.default_status.value for one in found.schedule_defs}
-    assert [running.pop(name) for name in ("reap_evm_nonces", "follow_up_capital_transfers")] == ["STOPPED"] * 2
+    off = ("reap_evm_nonces", "follow_up_capital_transfers", "ingest_cex_transfers")
+    assert [running.pop(name) for name in off] == ["STOPPED"] * 3
     assert set(running) >= {"balance_snapshots", "executor_health", "reap_ccip_stranded", "retain"}
     assert set(running.values()) == {"RUNNING"}
     assert "MG_CAPITAL_TRANSFER_FOLLOWUP_ENABLED is false" in (

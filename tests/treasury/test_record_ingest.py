@@ -90,17 +90,6 @@ async def test_rows_that_come_in_while_pages_are_read_are_not_lost(record: Recor
     assert await record.kept() == await record.true()
 
 
-async def test_rows_that_come_in_without_end_leave_the_day_incomplete_with_all_that_was_seen(
-    record: RecordDesk,
-) -> None:
-    now = datetime.now(UTC)
-    await record.control.add_rows(VENUE, D, 1100, newest_ms=int(now.timestamp() * 1000))
-    await record.control.order(FaultKind.PAGING_SHIFT, endpoint=D, rows=1, times=2000)
-    done = await record.ingest(now.date())
-    assert "PAGES_KEEP_SHIFTING" in (done.days[0].problem or "")
-    assert len(await record.kept()) >= 1100
-
-
 async def test_a_venue_that_does_not_answer_leaves_the_day_incomplete_and_closed_days_closed(
     record: RecordDesk,
 ) -> None:
@@ -162,9 +151,8 @@ async def test_two_at_once_read_one_after_the_other(record: RecordDesk) -> None:
 
 async def test_a_year_is_read_in_few_stretches(record: RecordDesk) -> None:
     await record.add(D, FIRST - DAY * 200, 3)
-    heard: list[int] = []
-    keeper = record.keeper_of(on_days=lambda days: heard.append(len(days)))
-    done = await keeper.ingest(Order([FIRST - DAY * number for number in range(365)], "backfill"))
-    assert len(done.days) == 365 == sum(heard)
-    assert max(heard) == MOST_DAYS
-    assert done.told()["transfers"] == 3
+    order = Order([FIRST - DAY * number for number in range(365)], "backfill")
+    heard = [days async for days in record.keeper.stretches(order)]
+    assert max(len(days) for days in heard) == MOST_DAYS
+    assert [day.day for days in heard for day in days] == sorted(order.days)
+    assert sum(day.transfers for days in heard for day in days) == 3

@@ -64,7 +64,8 @@ class VenueRecord:
                     for coin in coins:
                         await reader.read(coin, window)
         except LookupFailed as failed:
-            problem = RecordProblem(failed.code, redact_text(str(failed)), local=failed.code in _LOCAL)
+            message = redact_text(str(failed).removeprefix(f"{failed.code}: "))
+            problem = RecordProblem(failed.code, message, local=failed.code in _LOCAL)
         return RecordReading(tuple(row for reader in readers for row in reader.found.values()), problem)
 
     async def _ask(self, call: Call) -> Any:

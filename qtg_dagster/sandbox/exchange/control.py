@@ -80,8 +80,8 @@ class ExchangeControl:
     async def add_rows(self, venue: str, history: str, count: int, **details: Any) -> list[str]:
         """Have others move funds on the account: `count` rows in a history; ids, newest first.
 
-        Details: `coin`, `newest_ms` (the time of the newest row), `spacing_ms` between rows, and a `status` by its name;
-        without one, withdrawals are called off and deposits credited.
+        Details: `coin`, `newest_ms` (the time of the newest row), `spacing_ms` between rows, `status` (by its name).
+        Without a status, withdrawals are called off and deposits credited.
         """
         answer = await self._ask("POST", f"/rows/{venue}/{history}", body={"count": count, **details})
         return [str(key) for key in answer["ids"]]

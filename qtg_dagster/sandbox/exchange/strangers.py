@@ -86,7 +86,7 @@ def _withdrawal(venue: Venue, coin: str, at_ms: int, status: WithdrawalStatus) -
 
 def _withdrawal_goes_on(venue: Venue, row: dict[str, object], status: WithdrawalStatus, at_ms: int) -> None:
     key, coin = str(row["id"]), str(row["coin"])
-    if WithdrawalStatus(row["status"]) in (*RETURNED, WithdrawalStatus.COMPLETED):
+    if WithdrawalStatus(int(str(row["status"]))) in (*RETURNED, WithdrawalStatus.COMPLETED):
         raise Conflict(f"withdrawal {key} has ended")
     ended = status in (*RETURNED, WithdrawalStatus.COMPLETED)
     venue.ledger.write(
@@ -129,7 +129,7 @@ def _deposit(venue: Venue, coin: str, at_ms: int, status: DepositStatus) -> str:
 
 
 def _deposit_goes_on(venue: Venue, row: dict[str, object], status: DepositStatus, at_ms: int) -> None:
-    before, key, coin = DepositStatus(row["status"]), str(row["id"]), str(row["coin"])
+    before, key, coin = DepositStatus(int(str(row["status"]))), str(row["id"]), str(row["coin"])
     if before in (DepositStatus.SUCCESS, DepositStatus.REJECTED, DepositStatus.WRONG):
         raise Conflict(f"deposit {key} has ended")
     amount = venue.config.amount(coin, str(row["amount"]))

@@ -18,6 +18,7 @@ from qtg_dagster.upkeep.alerts.sources import (
     transfers,
     uncertain,
     unwell_workers,
+    venue_records,
 )
 
 #: All of them; a new condition is a module and a line here.
@@ -27,6 +28,7 @@ SOURCES: tuple[Source, ...] = (
     transfers.SOURCE,
     stranded_sends.SOURCE,
     dead_nonces.SOURCE,
+    venue_records.SOURCE,
     core.SOURCE,
     audit_chain.source_over(audit_chain_problem),
     unwell_workers.SOURCE,
