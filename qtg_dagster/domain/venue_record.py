@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Protocol
 
 from qtg_dagster.domain.cex_transfers import SeenTransfer
@@ -42,8 +42,8 @@ class RecordReader(Protocol):
         ...
 
     @property
-    def longest_window(self) -> timedelta:
-        """What the venue can be asked for at once."""
+    def days_at_once(self) -> int:
+        """How many days are best asked for at once."""
         ...
 
     async def read(self, start: datetime, end: datetime, known_coins: Collection[str]) -> RecordReading:

@@ -14,7 +14,7 @@ import structlog
 
 from qtg_dagster.domain.clock import Clock
 from qtg_dagster.domain.errors import InvalidInput
-from qtg_dagster.domain.record_days import DayState, Stretch, day_of, longest_stretch, state_of, stretches
+from qtg_dagster.domain.record_days import DayState, Stretch, day_of, state_of, stretches
 from qtg_dagster.domain.venue_record import RecordReader, RecordReading
 from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.cex_transfers import Place, Written, reading_alone, write_sightings
@@ -34,8 +34,7 @@ from qtg_dagster.store.record_views import coins_on_record, count_unmatched
 
 log = structlog.get_logger("qtg.record")
 
-#: Days that are asked for at once, where the venue allows it.
-MOST_DAYS = 30
+#: How long a pass waits for another one over the same record.
 _BUSY_SECONDS = 300.0
 
 
@@ -103,7 +102,7 @@ class RecordKeeper:
         busy_seconds: float = _BUSY_SECONDS,
     ) -> None:
         self._database = database
-        self._reader = reader
+        self.reader = reader
         self._clock = clock
         self._busy_seconds = busy_seconds
         self.place = Place(network_class, reader.venue_key, reader.account)
@@ -121,21 +120,21 @@ class RecordKeeper:
             async with self._database.transaction() as transaction:
                 coins = await coins_on_record(transaction, self.place)
             today = day_of(self._clock.now())
-            longest = longest_stretch(self._reader.longest_window, MOST_DAYS)
-            waiting = list(reversed(stretches([day for day in order.days if day <= today], longest)))
+            days = [day for day in order.days if day <= today]
+            waiting = list(reversed(stretches(days, self.reader.days_at_once)))
             while waiting:
                 stretch = waiting.pop()
                 began_at = self._clock.now()
-                reading = await self._reader.read(stretch.asked_from, stretch.asked_until, coins)
+                reading = await self.reader.read(stretch.asked_from, stretch.asked_until, coins)
                 fault_point(FaultPoint.RECORD_READ)
                 # What cannot be read whole for a reason of its own is read in halves, down to single days.
                 if reading.problem is not None and reading.problem.local and stretch.length > 1:
                     waiting += reversed(stretch.halves())
                     continue
-                days = await self._write(order, stretch, began_at, reading)
+                outcomes = await self._write(order, stretch, began_at, reading)
                 fault_point(FaultPoint.RECORD_COMMITTED)
                 log.info("record read", venue=self.place.venue_key, days=str(stretch), rows=len(reading.transfers))
-                yield days
+                yield outcomes
 
     async def _write(
         self, order: Order, stretch: Stretch, began_at: datetime, reading: RecordReading

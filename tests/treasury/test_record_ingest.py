@@ -11,7 +11,7 @@ from qtg_dagster.domain.errors import Conflict
 from qtg_dagster.domain.record_days import DAY, DayState
 from qtg_dagster.sandbox.exchange.faults import FaultKind
 from qtg_dagster.store.cex_transfers import reading_alone
-from qtg_dagster.treasury.record_ingest import MOST_DAYS, Order
+from qtg_dagster.treasury.record_ingest import Order
 from tests.treasury.conftest import FIRST, VENUE, RecordDesk
 
 W, D = "withdrawals", "deposits"
@@ -153,6 +153,6 @@ async def test_a_year_is_read_in_few_stretches(record: RecordDesk) -> None:
     await record.add(D, FIRST - DAY * 200, 3)
     order = Order([FIRST - DAY * number for number in range(365)], "backfill")
     heard = [days async for days in record.keeper.stretches(order)]
-    assert max(len(days) for days in heard) == MOST_DAYS
+    assert max(len(days) for days in heard) == record.keeper_of().reader.days_at_once == 30
     assert [day.day for days in heard for day in days] == sorted(order.days)
     assert sum(day.transfers for days in heard for day in days) == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from qtg_dagster.lanes.cex.reply import LookupFailed
 
@@ -24,6 +24,7 @@ class Paging(Protocol):
 class ByOffset:
     """The number of rows to skip."""
 
+    rows_shift: ClassVar[bool] = True  # a row that comes in moves the others to other pages
     size: int
 
     def following(self, body: Any, rows: Rows, cursor: str | None) -> str | None:  # noqa: ARG002
@@ -34,6 +35,7 @@ class ByOffset:
 class ByPageNumber:
     """Pages counted from `first`."""
 
+    rows_shift: ClassVar[bool] = True
     size: int
     first: int = 1
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from qtg_dagster.domain.cex_transfers import Facts, SeenTransfer, TransferKind, TransferStatus
+from qtg_dagster.domain.record_days import longest_stretch
 from qtg_dagster.domain.redaction import redact, redact_text
 from qtg_dagster.domain.venue_record import RecordProblem, RecordReading
 from qtg_dagster.lanes.cex.accounts import VenueAccount
-from qtg_dagster.lanes.cex.record_pages import History, PageReader
+from qtg_dagster.lanes.cex.record_pages import TOO_FULL, History, PageReader
 from qtg_dagster.lanes.cex.reply import LookupFailed
 from qtg_dagster.lanes.cex.venue import Call, DepositRow, Venue, Window, WithdrawalRow
 
@@ -21,7 +22,9 @@ _PASSING = frozenset({"NO_ANSWER", "PAUSED", "HTTP_418", "HTTP_429"})
 _PAUSES = (1.0, 3.0, 10.0, 30.0)
 _LONGEST_PAUSE = 120.0
 #: What a shorter stretch may be free of.
-_LOCAL = frozenset({"MALFORMED", "AMBIGUOUS", "TOO_MANY_ROWS", "PAGES_STAND_STILL", "PAGES_KEEP_SHIFTING"})
+_LOCAL = frozenset({"MALFORMED", "AMBIGUOUS", *TOO_FULL})
+_MOST_DAYS = 30
+_ALL_DAYS = 10_000
 
 Pause = Callable[[float], Awaitable[None]]
 
@@ -32,11 +35,6 @@ class VenueRecord:
     def __init__(self, account: VenueAccount, *, pause: Pause = asyncio.sleep) -> None:
         self._account = account
         self._pause = pause
-        venue = account.venue
-        self._histories = (
-            History("withdrawals", venue.withdrawals, venue.read_withdrawals, venue.withdrawal_pages, self._withdrawal),
-            History("deposits", venue.deposits, venue.read_deposits, venue.deposit_pages, self._deposit),
-        )
 
     @property
     def venue_key(self) -> str:
@@ -49,24 +47,51 @@ class VenueRecord:
         return self._account.entry.account
 
     @property
-    def longest_window(self) -> timedelta:
-        """What the venue can be asked for at once."""
-        return self._account.venue.history_window
+    def days_at_once(self) -> int:
+        """Where a record takes no times, all days that are wanted: each reading begins with its newest page."""
+        venue = self._account.venue
+        return _ALL_DAYS if venue.newest_first else longest_stretch(venue.history_window, _MOST_DAYS)
 
     async def read(self, start: datetime, end: datetime, known_coins: Collection[str]) -> RecordReading:
         """All transfers between two moments, of all coins; with a problem, those that were read before it."""
-        readers = [PageReader(history, self._ask) for history in self._histories]
+        superseded: set[str] = set()
+        readers = [PageReader(history, self._ask) for history in self._histories(superseded)]
         problem: RecordProblem | None = None
         try:
             coins = await self._coins(known_coins)
-            for window in Window(start, end).split(self.longest_window):
+            for window in self._windows(start, end):
                 for reader in readers:
                     for coin in coins:
                         await reader.read(coin, window)
         except LookupFailed as failed:
             message = redact_text(str(failed).removeprefix(f"{failed.code}: "))
             problem = RecordProblem(failed.code, message, local=failed.code in _LOCAL)
-        return RecordReading(tuple(row for reader in readers for row in reader.found.values()), problem)
+        withdrawals, deposits = (reader.found for reader in readers)
+        kept = [row for key, row in withdrawals.items() if key not in superseded]
+        return RecordReading((*kept, *deposits.values()), problem)
+
+    def _windows(self, start: datetime, end: datetime) -> tuple[Window, ...]:
+        venue, whole = self._account.venue, Window(start, end)
+        return (whole,) if venue.newest_first else whole.split(venue.history_window)
+
+    def _histories(self, superseded: set[str]) -> tuple[History, History]:
+        """Both records. `superseded` collects ids under which a withdrawal stands on a lesser record as well."""
+        venue = self._account.venue
+
+        def withdrawal(row: WithdrawalRow) -> SeenTransfer:
+            if row.other_id is not None:
+                superseded.add(row.other_id)
+            return self._withdrawal(row)
+
+        withdrawn = History(
+            *("withdrawals", venue.withdrawals, venue.read_withdrawals, venue.withdrawal_pages, withdrawal),
+            unbounded=venue.newest_first,
+        )
+        deposited = History(
+            *("deposits", venue.deposits, venue.read_deposits, venue.deposit_pages, self._deposit),
+            unbounded=venue.newest_first,
+        )
+        return withdrawn, deposited
 
     async def _ask(self, call: Call) -> Any:
         """The JSON of an answer; what passes is waited for, as long as the venue wishes."""

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from qtg_dagster.domain.cex_transfers import SeenTransfer
-from qtg_dagster.lanes.cex.paging import ByOffset, ByPageNumber, Paging
+from qtg_dagster.lanes.cex.paging import Paging
 from qtg_dagster.lanes.cex.reply import LookupFailed
 from qtg_dagster.lanes.cex.venue import Call, DepositRow, Window, WithdrawalRow
 
@@ -19,26 +19,32 @@ MOST_PAGES = 20
 MOST_PAGES_AT_LAST = 200
 _SHORTEST = timedelta(minutes=1)
 _MOST_REPEATS = 5
-_SHIFTING: tuple[type, ...] = (ByOffset, ByPageNumber)
-_TOO_FULL = frozenset({"TOO_MANY_ROWS", "PAGES_STAND_STILL", "PAGES_KEEP_SHIFTING", "FULL_LAST_PAGE"})
+#: What a shorter stretch of time may be free of.
+TOO_FULL = frozenset(
+    {"TOO_MANY_ROWS", "PAGES_STAND_STILL", "PAGES_KEEP_SHIFTING", "PAGES_OUT_OF_ORDER", "FULL_LAST_PAGE"}
+)
 
 Rows = dict[str, SeenTransfer]
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """One record of a venue: how a page is asked for and read, and how pages follow one another."""
+    """One record of a venue: how a page is asked for and read, and how pages follow one another.
+
+    One that is `unbounded` takes no times: it is read from the newest page on, until the stretch of time is past.
+    """
 
     name: str
     ask: Callable[[str | None, Window, str | None], Call]
     read: Callable[[Any], tuple[VenueRow, ...]]
     pages: Paging
     seen: Callable[[Any], SeenTransfer]
+    unbounded: bool = False
 
     @property
     def rows_shift(self) -> bool:
         """Whether a row that comes in moves the others to other pages."""
-        return isinstance(self.pages, _SHIFTING)
+        return bool(getattr(self.pages, "rows_shift", False))
 
 
 class PageReader:
@@ -52,11 +58,11 @@ class PageReader:
     async def read(self, coin: str | None, window: Window) -> None:
         """Read all pages; a window that is too full is read in halves, which share the moment between them."""
         length = window.end - window.start
-        at_last = length < 2 * _SHORTEST
+        at_last = length < 2 * _SHORTEST or self._history.unbounded
         try:
             await self._read_whole(coin, window, MOST_PAGES_AT_LAST if at_last else MOST_PAGES)
         except LookupFailed as problem:
-            if at_last or problem.code not in _TOO_FULL:
+            if at_last or problem.code not in TOO_FULL:
                 raise
             middle = window.start + length / 2
             await self.read(coin, Window(window.start, middle))
@@ -68,7 +74,7 @@ class PageReader:
             first, pages = await self._read_once(coin, window, most_pages)
             if pages == 1 or not self._history.rows_shift:
                 return
-            again, _ = await self._page(coin, window, None)
+            again, _, _ = await self._page(coin, window, None)
             if again == first:
                 return
         name = self._history.name
@@ -78,15 +84,15 @@ class PageReader:
         first: list[str] = []
         cursor: str | None = None
         for number in range(most_pages):
-            keys, cursor = await self._page(coin, window, cursor)
+            keys, cursor, past = await self._page(coin, window, cursor)
             if number == 0:
                 first = keys
-            if cursor is None:
+            if cursor is None or (past and self._history.unbounded):
                 return first, number + 1
         raise LookupFailed("TOO_MANY_ROWS", f"{self._history.name}: more than {most_pages} pages")
 
-    async def _page(self, coin: str | None, window: Window, cursor: str | None) -> tuple[list[str], str | None]:
-        """The keys of a page's rows, and the cursor of the next."""
+    async def _page(self, coin: str | None, window: Window, cursor: str | None) -> tuple[list[str], str | None, bool]:
+        """The keys of a page's rows, the cursor of the next, and whether all of its rows are older than the window."""
         history = self._history
         body = await self._ask(history.ask(coin, window, cursor))
         page = history.read(body)
@@ -100,7 +106,8 @@ class PageReader:
             twice = next(key for key in keys if keys.count(key) > 1)
             raise LookupFailed("AMBIGUOUS", f"{history.name}: two rows of one page share the key {twice!r}")
         self.found.update({row.row_key: row for row in rows if _within(row.occurred_at, window)})
-        return keys, following
+        past = bool(rows) and all(row.occurred_at < window.start for row in rows)
+        return keys, following, past
 
 
 def _within(moment: datetime, window: Window) -> bool:

@@ -103,10 +103,10 @@ async def test_rows_that_come_in_between_two_pages_have_it_read_again() -> None:
 
 async def test_rows_that_never_stop_coming_leave_it_unread() -> None:
     def comes(rows: Rows, asked: int) -> None:
-        rows.append((f"{10**6 - asked}", 86_399))  # before all others of its second
+        rows.append((f"{10**6 - asked}", 86_398))  # before all others of its second
 
     with pytest.raises(LookupFailed, match="PAGES_KEEP_SHIFTING"):
-        await Venue(numbered(9), 3, before=comes).reader().read(None, DAY)
+        await Venue([(f"d{number}", 86_398) for number in range(150)], 50, before=comes).reader().read(None, DAY)
 
 
 async def test_one_page_needs_no_second_look() -> None:
@@ -145,3 +145,22 @@ async def test_what_a_venue_shows_beyond_the_window_is_not_of_it() -> None:
     reader = Careless([], 9).reader()
     await reader.read(None, DAY)
     assert set(reader.found) == {"inside"}
+
+
+@pytest.mark.parametrize("days_back", [0, 3])
+async def test_a_record_that_takes_no_times_is_read_until_the_window_is_past(days_back: int) -> None:
+    class Unbounded(Venue):
+        async def answer(self, call: Call) -> list[dict[str, Any]]:
+            self.asked += 1
+            found = [{"id": key, "at": at} for key, at in sorted(self.rows, key=lambda row: -row[1])]
+            offset = int(call.params["cursor"])
+            return found[offset : offset + self.size]
+
+    hours = [(f"d{number}", number * 3600) for number in range(24 * 9)]
+    venue = Unbounded(hours, 10)
+    history = History("deposits", venue.ask, _rows, ByOffset(10), _seen, unbounded=True)
+    reader = PageReader(history, venue.answer)
+    start = START + timedelta(days=8 - days_back)
+    await reader.read(None, Window(start, start + timedelta(hours=23)))
+    assert set(reader.found) == {f"d{number}" for number in range((8 - days_back) * 24, (8 - days_back) * 24 + 24)}
+    assert venue.asked < len(hours) / 10

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from qtg_dagster.lanes.cex.paging import Rows
 from qtg_dagster.lanes.cex.readings import field, ident, rows, start_end, state_in, text
@@ -25,6 +25,7 @@ _HISTORY = Unlisted("sapiV2", "GET", "localentity/withdraw/history", cost=2.0)
 class BothRecords:
     """The pages of the record under the travel rule, and after them those of the first one."""
 
+    rows_shift: ClassVar[bool] = True
     size: int
 
     def following(self, body: Any, rows: Rows, cursor: str | None) -> str | None:  # noqa: ARG002
