@@ -104,10 +104,15 @@ def _with(account: VenueAccount, call: Call, kept: Beneficiary) -> Call:
             f"{account.key} takes nothing about beneficiaries in requests",
             "Remove it, and save the beneficiary with the address at the venue.",
         )
+    changed = [name for name, value in call.params.items() if told.params.get(name) != value]
+    changed += [name for name, value in call.objects.items() if told.objects.get(name) != value]
+    if changed:  # what is told of a person says nothing of how much goes where
+        message = f"what is kept would change {', '.join(changed)} of the withdrawal itself"
+        raise InvalidInput(_field(account), message, "Leave it out.")
     for name, value in told.params.items():
         if not isinstance(value, str):
-            problem = f"{name} has to be text for {account.key}"
-            raise InvalidInput(_field(account), problem, "Put it in quotation marks.")
+            message = f"{name} has to be text for {account.key}"
+            raise InvalidInput(_field(account), message, "Put it in quotation marks.")
     return replace(told, private=tuple(dict.fromkeys((*told.private, *texts_in(kept.fields)))))
 
 
