@@ -14,7 +14,7 @@ from typing import Any
 from qtg_dagster.domain.errors import ConfigurationError, InvalidInput
 from qtg_dagster.inventory import Inventory, VenueEntry
 from qtg_dagster.lanes.cex.access import access_refusal
-from qtg_dagster.lanes.cex.reply import LookupFailed, NoSuchWallet, RawReply
+from qtg_dagster.lanes.cex.reply import LookupFailed, NoSuchRow, NoSuchWallet, RawReply
 from qtg_dagster.lanes.cex.transport import Credentials, Transport
 from qtg_dagster.lanes.cex.venue import Call, NetworkRules, Order, Repeats, Venue, load_venue
 
@@ -95,13 +95,16 @@ class VenueAccount:
     async def answer(self, call: Call) -> Answer:
         """A read's JSON and time; raises `LookupFailed` when there is no well-formed 2xx answer.
 
-        It is an `AccessRefused` where the venue says why it lets us not in, and `NoSuchWallet` where the customer has
-        none of that kind. A venue that asked for a pause is not asked anything until it is over: insisting gets an
-        address banned.
+        It is an `AccessRefused` where the venue says why it lets us not in, `NoSuchWallet` where the customer has none
+        of that kind, and `NoSuchRow` where nothing has the id that was asked for. A venue that asked for a pause is not
+        asked anything until it is over: insisting gets an address banned.
         """
         reply = await self._reply(call)
-        if reply.json is not None and self.venue.read_error(reply.json).error_code in self.venue.no_wallet_codes:
+        code = None if reply.json is None else self.venue.read_error(reply.json).error_code
+        if code in self.venue.no_wallet_codes:
             raise NoSuchWallet(reply.date)
+        if code is not None and code in self.venue.no_row_codes:
+            raise NoSuchRow(code)
         return Answer(reply.payload(plain=call.plain), reply.date)
 
     async def _reply(self, call: Call) -> RawReply:

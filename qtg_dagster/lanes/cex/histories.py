@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from qtg_dagster.lanes.cex.accounts import VenueAccount
 from qtg_dagster.lanes.cex.matching import transaction_hash
-from qtg_dagster.lanes.cex.reply import LookupFailed
+from qtg_dagster.lanes.cex.reply import LookupFailed, NoSuchRow
 from qtg_dagster.lanes.cex.venue import Call, DepositRow, Identity, Venue, Window, WithdrawalRow
 
 #: Clocks differ and rows are stamped a little off: windows are this much wider.
@@ -80,10 +81,11 @@ async def deposits_since(account: VenueAccount, coin: str, start: datetime, now:
 
 
 async def _asked(account: VenueAccount, calls: Call | tuple[Call, ...]) -> list[WithdrawalRow]:
-    """The rows of all answers; one that fails fails them all."""
+    """The rows of all answers; one that fails fails them all, and one that says that there is no such row has none."""
     rows: list[WithdrawalRow] = []
     for call in (calls,) if isinstance(calls, Call) else calls:
-        rows += account.venue.read_withdrawals(await account.read(call))
+        with suppress(NoSuchRow):
+            rows += account.venue.read_withdrawals(await account.read(call))
     return rows
 
 

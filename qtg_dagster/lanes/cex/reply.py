@@ -34,6 +34,13 @@ class NoSuchWallet(LookupFailed):
         self.date = date
 
 
+class NoSuchRow(LookupFailed):
+    """The venue says that its record has nothing under the id that was asked for: so far, as any empty look says."""
+
+    def __init__(self, venue_code: str) -> None:
+        super().__init__("NO_SUCH_ROW", f"nothing is on record under this id ({venue_code})")
+
+
 @dataclass(frozen=True, slots=True)
 class RawReply:
     """One request's traces. `sent` is False only when no byte of it can have left this machine.

@@ -76,6 +76,7 @@ class UpbitLikeVenue(Venue):
     request_lifetime = None
     history_window = timedelta(days=90)
     ids_per_lookup = 1
+    no_row_codes = frozenset({"withdraw_not_found"})
     withdrawal_pages = deposit_pages = ByPageNumber(_PAGE)
     newest_first = True
     rows_show_destination = False

@@ -279,6 +279,7 @@ class Venue(ABC):
     time_in_header: bool = False  # no body tells the venue's time: the Date of an answer is read
     confirmations: tuple[str, ...] = ()  # fields of a row that may say how often its transaction is confirmed
     balance_pages: Paging | None = None  # where the balances of one wallet come in pages
+    no_row_codes: frozenset[str] = frozenset()  # with which a look for one id says that there is nothing under it
     no_wallet_codes: frozenset[str] = frozenset()  # with which it says that the customer has no such wallet
     #: Codes with which any endpoint says that it does not let us in; `read_error` reads them from a body.
     access_codes: Mapping[str, Access] = MappingProxyType({})

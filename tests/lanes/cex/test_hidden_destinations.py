@@ -13,7 +13,7 @@ import pytest
 from qtg_dagster.inventory import Inventory
 from qtg_dagster.lanes.cex.accounts import VenueAccount, VenueAccounts
 from qtg_dagster.lanes.cex.deposit_observe import DepositConfig, is_ours
-from qtg_dagster.lanes.cex.histories import deposits_since, withdrawals_between
+from qtg_dagster.lanes.cex.histories import deposits_since, withdrawals_between, withdrawals_by_ids
 from qtg_dagster.lanes.cex.reply import LookupFailed, RawReply
 from qtg_dagster.lanes.cex.venue import Call, DepositRow, RowState, Window
 from qtg_dagster.lanes.cex.venues.kraken import VENUE as KRAKEN
@@ -147,3 +147,13 @@ def test_who_shows_destinations_has_to_show_this_one() -> None:
     shown = replace(DEPOSIT, network=None, address="0xours")
     assert is_ours(config, account, shown)
     assert not is_ours(config, account, replace(shown, address=None))
+
+
+async def test_nothing_under_an_id_is_an_empty_look_and_any_other_refusal_is_none() -> None:
+    account = cast("Any", Record("withdraw"))
+    account.transport, account.read = account, super(Record, account).read
+    named = [{"error": {"name": name, "message": "-"}} for name in ("withdraw_not_found", "not_found")]
+    account.replies = [RawReply(sent=True, status=404, json=body) for body in named]
+    assert await withdrawals_by_ids(account, ["u1"], "ETH", NOW) == ()
+    with pytest.raises(LookupFailed, match="HTTP_404"):
+        await withdrawals_by_ids(account, ["u1"], "ETH", NOW)

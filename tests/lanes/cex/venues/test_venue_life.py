@@ -284,6 +284,8 @@ async def test_what_was_handed_over_is_adopted_by_its_id(bench: Bench, open_desk
     (made,) = await desk.executed()
     early = await action.adopt(order({"prepared": prepared}), made["id"])
     assert (early.status, early.error_code) == (ResultStatus.REJECTED, "OWN_ATTEMPT_OPEN")
+    nobodys = await action.adopt(order({"prepared": prepared}), "123456789")
+    assert (nobodys.status, nobodys.error_code) == (ResultStatus.REJECTED, "NOT_ONE_ON_RECORD")
     clock.advance(2 * 3600)
     adopted = await action.adopt(order({"prepared": prepared}), made["id"])
     assert adopted.status is ResultStatus.ACCEPTED, adopted
