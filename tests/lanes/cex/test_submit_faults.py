@@ -125,7 +125,7 @@ async def test_a_withdrawal_that_was_not_executed_is_unknown_and_stays_so_withou
     assert venue.posts == 1
 
 
-@pytest.mark.parametrize("code", [-1022, -1100, -1102, -1105, -2014, -2015, -4001, -4003, -4026, -4104, -4106])
+@pytest.mark.parametrize("code", [-1022, -1100, -1102, -1105, -2014, -2015, -4001, -4003, -4104, -4106])
 async def test_a_listed_refusal_is_rejected(code: int, venue: Any, lane: Any, work_order: Any, response: Any) -> None:
     body = json.dumps({"code": code, "msg": "refused"}).encode()
     venue.on_submit(executes=False, raw=response(400, body))
@@ -138,6 +138,7 @@ async def test_a_listed_refusal_is_rejected(code: int, venue: Any, lane: Any, wo
     assert venue.posts == 1
 
 
+BALANCE_REFUSAL = b'{"code":-4026,"msg":"You have insufficient balance."}'
 CLOCK_REFUSAL = b'{"code":-1021,"msg":"Timestamp outside of the recvWindow."}'
 
 
@@ -153,12 +154,13 @@ def recovered(lane: Any, work_order: Any, clock: Any) -> Any:
     return look
 
 
-async def test_a_clock_refusal_is_believed_once_a_row_would_be_on_record(
-    venue: Any, lane: Any, work_order: Any, response: Any, recovered: Any
+@pytest.mark.parametrize(("code", "body"), [("-1021", CLOCK_REFUSAL), ("-4026", BALANCE_REFUSAL)])
+async def test_what_a_copy_is_refused_with_is_believed_once_a_row_would_be_on_record(
+    code: str, body: bytes, venue: Any, lane: Any, work_order: Any, response: Any, recovered: Any
 ) -> None:
     action = lane.executor("withdrawal_action")
     prepared = await action.prepare(work_order())
-    venue.on_submit(executes=False, raw=response(400, CLOCK_REFUSAL))
+    venue.on_submit(executes=False, raw=response(400, body))
 
     submitted = await action.submit(work_order(), prepared)
     assert submitted.status is ResultStatus.UNKNOWN
@@ -169,7 +171,7 @@ async def test_a_clock_refusal_is_believed_once_a_row_would_be_on_record(
     early = await recovered(prepared, submitted, settle / 2)
     assert early.status is ResultStatus.UNKNOWN, "an empty look-up this early is no evidence"
     believed = await recovered(prepared, submitted, settle / 2 + 1)
-    assert (believed.status, believed.error_code) == (ResultStatus.FAILED, "-1021")
+    assert (believed.status, believed.error_code) == (ResultStatus.FAILED, code)
 
 
 async def test_a_clock_refusal_of_a_replayed_copy_is_no_failure(

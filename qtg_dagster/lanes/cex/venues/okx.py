@@ -103,7 +103,8 @@ class OkxVenue(Venue):
     submit_rules = SubmitRules(
         read=_read_submit,
         refusals=REFUSALS,
-        confirm_first=frozenset({"50102"}),
+        # Late, throttled, or short of what the first copy of the same request took.
+        confirm_first=frozenset({"50011", "50102", "58350"}),
         duplicate_texts=("duplicate", "already exist", "repeat"),
     )
 

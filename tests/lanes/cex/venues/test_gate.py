@@ -441,18 +441,3 @@ async def test_a_failure_on_the_chain_is_watched_and_never_called_one(open_desk:
     await desk.control.show_instead("venue_a", made, txid="0x" + "12" * 32)
     seen = await watched.observe(following)
     assert (seen.status, seen.provider_refs["withdrawal_amount"]) == (ResultStatus.COMPLETED, "1.499")
-
-
-async def test_a_refusal_to_the_second_copy_of_a_taken_request_is_looked_up(open_desk: Any, order: Any) -> None:
-    """The first copy took most of the balance: the second one's answer, which is all we see, says there is none."""
-    desk = await open_desk(BENCH)
-    action = desk.executor("withdrawal_action")
-    prepared = await action.prepare(order(amount="60"))
-    await desk.control.order("duplicate_request", venue="venue_a", answered="second")
-    submitted = await action.submit(order(amount="60"), prepared)
-    assert (submitted.status, submitted.error_code) == (ResultStatus.UNKNOWN, "BALANCE_NOT_ENOUGH")
-    context = order({"prepared": prepared, "node_refs": submitted.provider_refs}, amount="60")
-    recovered = await action.recover(context)
-    assert recovered.status is ResultStatus.COMPLETED
-    (made,) = await desk.executed()
-    assert recovered.provider_refs["exchange_withdrawal_id"] == made["id"]

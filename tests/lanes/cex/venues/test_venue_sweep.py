@@ -125,6 +125,23 @@ async def _until_executed(desk: Any) -> None:
     raise AssertionError("the stand-in never executed it")
 
 
+@pytest.mark.parametrize("bench", benches(), ids=lambda bench: bench.wire)
+async def test_a_refusal_to_the_second_copy_of_a_taken_request_is_no_refusal(
+    bench: Bench, open_desk: Any, order: Any
+) -> None:
+    """The first copy took most of the balance, and the second one's answer, which is all we see, says there is none."""
+    desk = await open_desk(bench)
+    action = desk.executor("withdrawal_action")
+    most = order(amount="60")
+    prepared = await action.prepare(most)
+    await desk.control.order(K.DUPLICATE_REQUEST, venue="venue_a", answered="second")
+    submitted = await action.submit(most, prepared)
+    (made,) = await desk.executed()
+    assert submitted.status is ResultStatus.UNKNOWN, submitted
+    recovered = await action.recover(order({"prepared": prepared, "node_refs": submitted.provider_refs}, amount="60"))
+    assert bench.accounts_for(recovered, made), recovered
+
+
 LOOKS: dict[str, dict[str, Any]] = {
     "late": {"kind": K.DELAY_SECONDS, "seconds": 1.3},
     "html": {"kind": K.OK_HTML_200},

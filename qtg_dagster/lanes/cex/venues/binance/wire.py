@@ -102,7 +102,7 @@ class BinanceVenue(Venue):
     submit_rules = SubmitRules(
         read=_read_submit,
         refusals=REFUSALS,
-        confirm_first=frozenset({"-1021"}),
+        confirm_first=frozenset({"-1021", "-4026"}),  # late, or short of what the first copy of the request took
         # No code for a used client id is documented: whatever speaks of a repeat is looked up.
         duplicate_texts=("duplicate", "already exist", "repeat"),
     )
