@@ -59,7 +59,7 @@ class Desk:
 async def open_desk(
     tmp_path: Path, quick_path: Path, monkeypatch: pytest.MonkeyPatch, clock: MovableClock
 ) -> AsyncIterator[Callable[..., Awaitable[Desk]]]:
-    """Start the stand-in of a bench and register the lane at it."""
+    """Start the stand-in of a bench and register the lane at it, which waits for an answer as long as its patience."""
     from eth_account import Account
 
     key_file = tmp_path / "hot.key"
@@ -67,7 +67,7 @@ async def open_desk(
     key_file.chmod(0o600)
     async with AsyncExitStack() as stack:
 
-        async def start(bench: Bench, witness: Any = None, **entry: Any) -> Desk:
+        async def start(bench: Bench, witness: Any = None, patience: float = 1, **entry: Any) -> Desk:
             monkeypatch.setenv("DESK_KEY", API_KEY)
             monkeypatch.setenv("DESK_SECRET", bench.secret)
             if bench.passphrase is not None:
@@ -78,9 +78,8 @@ async def open_desk(
             def desk(**fields: Any) -> Desk:
                 inventory = Inventory.model_validate(_inventory(bench, f"{running.address}/venue_a", entry | fields))
                 executors = ExecutorRegistry()
-                lane = register(
-                    executors, inventory, clock=clock, arrivals=witness, timeout_seconds=1, health_seconds=1
-                )
+                limits = {"timeout_seconds": patience, "health_seconds": patience}
+                lane = register(executors, inventory, clock=clock, arrivals=witness, **limits)
                 stack.push_async_callback(lane.close)
                 return Desk(bench, lane, executors, control, running, desk)
 

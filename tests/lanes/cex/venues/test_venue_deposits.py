@@ -125,7 +125,7 @@ async def test_a_replaced_transaction_is_followed_to_where_it_arrives(
 
 _NO_LOOK: tuple[tuple[FaultKind, dict[str, Any]], ...] = (
     (FaultKind.LOSE_REPLY_BEFORE_EXECUTION, {"times": 2}),  # a read is sent again by the HTTP client itself
-    (FaultKind.DELAY_SECONDS, {"seconds": 1.1}),
+    (FaultKind.DELAY_SECONDS, {"seconds": 0.6}),
     (FaultKind.OK_HTML_200, {}),
     (FaultKind.HTTP_524_HTML, {}),
     (FaultKind.TRUNCATED_BODY, {}),
@@ -136,7 +136,7 @@ _NO_LOOK: tuple[tuple[FaultKind, dict[str, Any]], ...] = (
 async def test_neither_waiting_nor_a_venue_that_is_away_is_a_failure(
     bench: Bench, open_desk: Any, clock: Any, watch: Any
 ) -> None:
-    desk = await open_desk(bench)
+    desk = await open_desk(bench, patience=0.5)
     (ours,) = await arrived(desk, "pending")
     for kind, details in _NO_LOOK:
         for how, expected in (("observe", OBSERVING), ("recover", UNKNOWN)):

@@ -44,8 +44,8 @@ ANYWHERE: dict[str, Fault] = {
     "bad gzip": (K.BAD_GZIP, {}),
     "redirect": (K.REDIRECT_307, {}),
     "redirect, executed": (K.REDIRECT_307, {"executes": True}),
-    "answers late": (K.DELAY_SECONDS, {"seconds": 1.3}),
-    "executes late, answers late": (K.DELAY_EXECUTION, {"seconds": 1.3}),
+    "answers late": (K.DELAY_SECONDS, {"seconds": 0.8}),
+    "executes late, answers late": (K.DELAY_EXECUTION, {"seconds": 0.8}),
     "executes after hanging up": (K.LATE_EXECUTION, {"seconds": 0.2}),
     "arrives twice, first answered": (K.DUPLICATE_REQUEST, {"answered": "first"}),
     "arrives twice, second answered": (K.DUPLICATE_REQUEST, {"answered": "second"}),
@@ -82,10 +82,10 @@ def test_the_sweep_is_wide_enough(bench: Bench) -> None:
 
 @pytest.mark.parametrize(("bench", "fault"), CASES)
 async def test_whatever_goes_wrong_the_books_agree(bench: Bench, fault: Fault, open_desk: Any, order: Any) -> None:
-    desk = await open_desk(bench)
+    kind, details = fault
+    desk = await open_desk(bench, patience=0.5 if "DELAY" in kind.name else 1)
     action = desk.executor("withdrawal_action")
     prepared = await action.prepare(order())
-    kind, details = fault
     await desk.control.order(kind, venue="venue_a", **details)
 
     submitted = await action.submit(order(), prepared)
@@ -143,7 +143,7 @@ async def test_a_refusal_to_the_second_copy_of_a_taken_request_is_no_refusal(
 
 
 LOOKS: dict[str, dict[str, Any]] = {
-    "late": {"kind": K.DELAY_SECONDS, "seconds": 1.3},
+    "late": {"kind": K.DELAY_SECONDS, "seconds": 0.8},
     "html": {"kind": K.OK_HTML_200},
     "empty": {"kind": K.EMPTY_200},
     "cut": {"kind": K.TRUNCATED_BODY},
@@ -158,7 +158,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 async def test_a_look_that_brings_nothing_says_nothing(
     bench: Bench, how: dict[str, Any], open_desk: Any, order: Any
 ) -> None:
-    desk = await open_desk(bench)
+    desk = await open_desk(bench, patience=0.5)
     action = desk.executor("withdrawal_action")
     prepared = await action.prepare(order())
     await desk.control.order(K.LOSE_REPLY_AFTER_EXECUTION, venue="venue_a")
