@@ -16,7 +16,9 @@ from qtg_dagster.lanes.cex.histories import (
 from qtg_dagster.lanes.cex.matching import differing_terms, transaction_hash
 from qtg_dagster.lanes.cex.negative_proof import AFTER_EXPIRY
 from qtg_dagster.lanes.cex.orders import Withdrawal
+from qtg_dagster.lanes.cex.travel_rule import refuse_wrong_record
 from qtg_dagster.lanes.cex.venue import RowState, Window, WithdrawalRow
+from qtg_dagster.lanes.cex.withdrawal_destination import as_prepared
 from qtg_dagster.lanes.cex.withdrawal_recovery import Attempt, judge_rows
 from qtg_dagster.lanes.cex.withdrawal_refs import withdrawal_refs
 
@@ -77,6 +79,7 @@ async def _beside_own(
     client_id, venue = withdrawal.order.client_id, withdrawal.account.venue
     if attempt is None or row.client_id == client_id:
         return None
+    refuse_wrong_record(withdrawal.account, as_prepared(withdrawal, context.prepared).order)
     if row.client_id is not None:
         return f"it was asked for under {row.client_id}, so the node's own request {client_id} may have been taken too"
     last_moment = attempt.last_moment(venue) or attempt.expires_at + WHERE_NO_END_IS_KNOWN

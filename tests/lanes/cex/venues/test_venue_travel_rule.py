@@ -260,6 +260,29 @@ async def test_a_look_at_the_wrong_record_proves_nothing(rule: Any, order: Any) 
     assert "Put it back" in looked.error_message
 
 
+async def test_nothing_is_adopted_while_the_nodes_own_request_cannot_be_looked_for(
+    rule: Any, order: Any, clock: Any
+) -> None:
+    """Else a movement would count somebody's withdrawal beside one of its own."""
+    desk = await rule(BINANCE)
+    action = desk.executor("withdrawal_action")
+    prepared = await action.prepare(order())
+    await action.submit(order(), prepared)  # its answer is lost: the node knows of no id
+    await desk.control.set_conditions("venue_a", travel_rule=False)
+    by_hand = desk.again(travel_rule=None).executor("withdrawal_action")
+    other = order({"idempotency_key": "of-others"})
+    made = await by_hand.submit(other, await by_hand.prepare(other))
+    reference = made.provider_refs["exchange_withdrawal_id"]
+    row = {"withdrawOrderId": None}
+    await desk.control.show_instead("venue_a", reference, **row)
+    clock.advance(600)
+    answer = await by_hand.adopt(order({"prepared": prepared}), reference)
+    assert (answer.status, answer.error_code) == (ResultStatus.UNKNOWN, "LOOKUP_FAILED")
+    assert "Put it back" in answer.error_message
+    kept = await action.adopt(order({"prepared": prepared}), reference)
+    assert (kept.status, kept.error_code) == (ResultStatus.REJECTED, "OWN_ATTEMPT_OPEN")
+
+
 async def test_pages_of_both_records_are_read(rule: Any, order: Any) -> None:
     """Adoption by a transaction's hash reads the whole record: those of the first stand behind those of the second."""
     desk = await rule(BINANCE)
