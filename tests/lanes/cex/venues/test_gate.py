@@ -369,9 +369,9 @@ def test_a_key_is_refused_only_where_no_key_of_the_account_may_withdraw() -> Non
         VENUE.read_permission_problem([{"state": 1}])
 
 
-def test_what_is_locked_may_be_on_its_way_out() -> None:
+def test_balances_are_free_or_locked() -> None:
     (held,) = VENUE.read_balances([{"currency": "ETH", "available": "1.5", "locked": "0.25"}])
-    assert held == CoinBalance("ETH", Decimal("1.5"), Decimal(0), Decimal("0.25"))
+    assert held == CoinBalance("ETH", Decimal("1.5"), Decimal("0.25"), Decimal(0))
 
 
 def test_the_other_wallets() -> None:

@@ -78,12 +78,12 @@ def _is_of_withdrawals(right: Mapping[str, Any]) -> bool:
 
 
 def spot_balance(row: Mapping[str, Any]) -> CoinBalance:
-    """What is being withdrawn may be among what is locked, so all of that counts as being withdrawn."""
+    """What is being withdrawn may be among what is locked: nothing tells the two apart."""
     return CoinBalance(
         coin=coin_and_chain(row)[0],
         free=decimal(field(row, "available", "balance"), "available"),
-        locked=Decimal(0),
-        withdrawing=decimal(field(row, "locked", "balance"), "locked"),
+        locked=decimal(field(row, "locked", "balance"), "locked"),
+        withdrawing=Decimal(0),
     )
 
 
