@@ -124,7 +124,7 @@ class VenueAccount:
         call = self.venue.server_time()
         reply = await self._reply(call)
         body = reply.payload(plain=call.plain)
-        return self.venue.read_server_time(reply.header("date") if self.venue.time_in_header else body)
+        return self.venue.read_server_time(reply.date if self.venue.time_in_header else body)
 
     async def networks(self, coin: str, network: str) -> tuple[NetworkRules, ...]:
         """What the venue asks of withdrawals of the coin, by network, and all of this one; raises `LookupFailed`."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from qtg_dagster.lanes.cex.outcome import usable_id
@@ -86,15 +85,6 @@ def moment_of_zone(value: Any) -> datetime:
     if told.tzinfo is None:
         raise LookupFailed("MALFORMED", f"{value!r} does not say in which zone")
     return told.astimezone(UTC)
-
-
-def moment_of_header(value: Any) -> datetime:
-    """The Date of an answer, in whole seconds: the middle of one, so that half of it at most is taken for skew."""
-    try:
-        told = parsedate_to_datetime(str(value))
-    except ValueError as error:
-        raise LookupFailed("MALFORMED", f"{value!r} is no Date") from error
-    return told.astimezone(UTC) + timedelta(milliseconds=500)
 
 
 def utc_text(value: Any) -> datetime | None:

@@ -18,7 +18,6 @@ from qtg_dagster.lanes.cex.readings import (
     decimal,
     field,
     ident,
-    moment_of_header,
     moment_of_zone,
     rows,
     state_in,
@@ -127,7 +126,10 @@ class UpbitLikeVenue(Venue):
         return self._get("ApiKeys")
 
     def read_server_time(self, body: Any) -> datetime:
-        return moment_of_header(body)
+        """In whole seconds: the middle of the second, so that half of it at most is taken for skew."""
+        if not isinstance(body, datetime):
+            raise LookupFailed("NO_DATE", "the answer has no Date that can be read")
+        return body + timedelta(milliseconds=500)
 
     def networks(self, coin: str) -> tuple[Call, ...]:  # noqa: ARG002 - all coins are answered
         return (self._get("StatusWallet"),)

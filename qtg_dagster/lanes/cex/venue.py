@@ -345,7 +345,7 @@ class Venue(ABC):
     def server_time(self) -> Call: ...
     @abstractmethod
     def read_server_time(self, body: Any) -> datetime:
-        """From an answer's body, or from its Date header where there is `time_in_header`."""
+        """From an answer's body, or, where there is `time_in_header`, from what its Date says, which may be None."""
 
     @abstractmethod
     def networks(self, coin: str) -> tuple[Call, ...]:
