@@ -51,7 +51,10 @@ async def judge_adoption(
         return _no("OWN_ATTEMPT_OPEN", beside, rows)
     refs = withdrawal_refs(withdrawal, row.withdrawal_id)
     refs["withdrawal_client_id"] = row.client_id or withdrawal.order.client_id
-    return ExecutionResult(status=ResultStatus.ACCEPTED, provider_refs=refs, evidence=_evidence(rows))
+    evidence = _evidence(rows)
+    if row.address is None:
+        evidence["destination"] = f"not on the record: {withdrawal.order.address} on the word of who adopted it"
+    return ExecutionResult(status=ResultStatus.ACCEPTED, provider_refs=refs, evidence=evidence)
 
 
 async def look_up_adopted(withdrawal: Withdrawal, context: ExecutionContext, now: datetime) -> ExecutionResult | None:

@@ -323,6 +323,14 @@ async def test_another_withdrawal_is_refused_by_what_differs(
     assert differs in refused.error_message
 
 
+async def test_a_row_that_hides_its_destination_where_rows_have_one_is_not_adopted(open_desk: Any, order: Any) -> None:
+    desk = await open_desk()
+    made = await by_hand(desk, order)
+    await desk.control.show_instead("venue_a", made["id"], address="")
+    refused = await desk.executor("withdrawal_action").adopt(order(), made["id"])
+    assert (refused.status, refused.error_code) == (ResultStatus.REJECTED, "NO_ADDRESS")
+
+
 async def test_what_is_not_on_record_is_not_adopted(open_desk: Any, order: Any) -> None:
     desk = await open_desk()
     action = desk.executor("withdrawal_action")

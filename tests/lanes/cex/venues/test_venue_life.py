@@ -289,6 +289,7 @@ async def test_what_was_handed_over_is_adopted_by_its_id(bench: Bench, open_desk
     clock.advance(2 * 3600)
     adopted = await action.adopt(order({"prepared": prepared}), made["id"])
     assert adopted.status is ResultStatus.ACCEPTED, adopted
+    assert "on the word" in adopted.evidence["destination"]
     refs = {**adopted.provider_refs, ADOPTED_REF: made["id"]}
     seen = await action.observe(order({"prepared": prepared, "node_refs": refs}))
     assert (seen.status, seen.provider_refs["exchange_withdrawal_id"]) == (ResultStatus.COMPLETED, made["id"])
