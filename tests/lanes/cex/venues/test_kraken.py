@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from qtg_dagster.lanes.cex.outcome import Verdict, decide
 from qtg_dagster.lanes.cex.reply import LookupFailed, RawReply
 from qtg_dagster.lanes.cex.venue import Order, RowState, Window
-from qtg_dagster.lanes.cex.venues.kraken import REFUSALS, STATES, VENUE
+from qtg_dagster.lanes.cex.venues.kraken import REFUSALS, VENUE
+from qtg_dagster.lanes.cex.venues.kraken.answers import STATES
 
 NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)
 ROW = {

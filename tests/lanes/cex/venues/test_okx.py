@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from qtg_dagster.lanes.cex.outcome import Verdict, decide
 from qtg_dagster.lanes.cex.reply import LookupFailed, RawReply
 from qtg_dagster.lanes.cex.venue import Order, RowState, Window
-from qtg_dagster.lanes.cex.venues.okx import DEPOSIT_STATES, REFUSALS, VENUE, WITHDRAWAL_STATES
+from qtg_dagster.lanes.cex.venues.okx import REFUSALS, VENUE
+from qtg_dagster.lanes.cex.venues.okx.answers import DEPOSIT_STATES, WITHDRAWAL_STATES
 
 NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)
 _UNDER_WAY = ("19", "17", "10", "0", "4", "5", "6", "8", "9", "12", "7", "1", "15", "16", "-3")
