@@ -21,7 +21,8 @@ async def withdrawals_by_client_id(
 ) -> tuple[WithdrawalRow, ...]:
     """Rows with exactly this client id, from the window in which the request can have been taken.
 
-    Asked only of venues whose rows show our id.
+    Asked only of venues whose rows show our id. An answer that tells of other withdrawals alone is no answer to that:
+    ours may be on a page that nobody asked for.
     """
     venue, start = account.venue, submitted_at - MARGIN
     if venue.identity is not Identity.SEARCHABLE:
@@ -29,7 +30,10 @@ async def withdrawals_by_client_id(
         return tuple(row for row in rows if row.client_id == client_id)
     window = Window(start, min(start + venue.client_id_window, now + MARGIN))
     found = await _asked(account, venue.withdrawal_by_client_id(client_id, window))
-    return _unique(row for row in found if row.client_id == client_id)
+    ours = _unique(row for row in found if row.client_id == client_id)
+    if found and not ours:
+        raise LookupFailed("NOT_WHAT_WAS_ASKED", f"asked for our id, and told of {len(found)} others")
+    return ours
 
 
 async def withdrawals_by_ids(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -16,6 +17,7 @@ from qtg_dagster.executors.registry import ExecutorRegistry
 from qtg_dagster.lanes.cex import register
 from qtg_dagster.lanes.cex.negative_proof import Absence, balance_is_untouched
 from qtg_dagster.lanes.cex.venue import CoinBalance
+from tests.lanes.cex.conftest import HISTORY
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -179,15 +181,6 @@ async def test_two_rows_of_our_id_are_for_a_person(lane: Any, venue: Any, work_o
     assert (answer.status, answer.error_code) == (ResultStatus.UNKNOWN, "SEVERAL_ON_RECORD")
 
 
-async def test_rows_of_other_withdrawals_are_not_ours(lane: Any, venue: Any, work_order: Any, response: Any) -> None:
-    action = lane.executor("withdrawal_action")
-    prepared = await action.prepare(work_order())
-    other = b'[{"id":"w9","coin":"USDC","amount":"11.5","transactionFee":"1","status":6,"network":"ETH"}]'
-    venue.on_history(raw=response(200, other))
-    answer = await action.recover(work_order({"prepared": prepared}))
-    assert (answer.status, answer.error_code) == (ResultStatus.UNKNOWN, "NOT_ON_RECORD_YET")
-
-
 async def test_an_attempt_that_was_never_prepared_is_for_a_person(lane: Any, work_order: Any) -> None:
     answer = await lane.executor("withdrawal_action").recover(work_order())
     assert (answer.status, answer.error_code) == (ResultStatus.UNKNOWN, "NOT_PREPARED")
@@ -222,3 +215,16 @@ def test_a_smaller_wallet_is_never_untouched(held: Decimal, left: Decimal) -> No
 def test_funds_that_are_locked_may_be_on_their_way_out(held: Decimal, moved: Decimal) -> None:
     before = CoinBalance("USDC", held + moved, Decimal(0), Decimal(0))
     assert not balance_is_untouched(before, CoinBalance("USDC", held, moved, Decimal(0)), ())
+
+
+@pytest.mark.parametrize("other", [{"withdrawOrderId": "another"}, {}])
+async def test_a_look_that_tells_of_others_alone_counts_towards_no_proof(
+    other: dict[str, str], recover: Any, venue: Any, response: Any
+) -> None:
+    """The venue did not look for our id, or does not show it: ours may be among what it left out."""
+    row = {"id": "w9", "coin": "USDC", "network": "ETH", "amount": "1", "status": 6, **other}
+    venue.on(HISTORY, raw=response(200, json.dumps([row]).encode()))
+    for pause in (130, 300, 301, 3600):
+        looked = await recover(pause)
+        assert (looked.status, looked.error_code, looked.provider_refs) == (ResultStatus.UNKNOWN, "LOOKUP_FAILED", {})
+    assert "NOT_WHAT_WAS_ASKED" in looked.error_message
