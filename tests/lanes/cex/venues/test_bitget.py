@@ -199,6 +199,26 @@ def test_the_request_names_everything_and_carries_only_text() -> None:
     assert "tag" not in VENUE.submit(ORDER, NOW).params
 
 
+@pytest.mark.parametrize(
+    ("coin", "network", "chain"),
+    [
+        ("ETH", "ERC20", "ETH"),
+        ("USDC", "ERC20", "ERC20"),
+        ("TRX", "TRC20", "TRX"),
+        ("ETH", "ArbitrumOne", "ArbitrumOne"),
+    ],
+)
+def test_a_chains_own_coin_is_asked_for_under_the_chains_own_name(coin: str, network: str, chain: str) -> None:
+    """One name in the inventory serves the coin and the tokens of a chain."""
+    order = replace(ORDER, coin=coin, network=network)
+    assert VENUE.submit(order, NOW).params["chain"] == chain
+    assert VENUE.deposit_address(coin, network).params["chain"] == chain
+    listed = body([{"coin": coin, "chains": [{**CHAIN, "chain": chain}]}])
+    assert VENUE.read_networks([listed], coin)[0].network == network
+    (row,) = VENUE.read_withdrawals(body([{**ROW, "coin": coin, "chain": chain.lower()}]))
+    assert differences(order, row, VENUE) == ()
+
+
 def test_a_beneficiary_is_added_in_the_venues_own_names_and_no_others() -> None:
     call = VENUE.submit(ORDER, NOW)
     told = VENUE.with_beneficiary(call, {"memberCode": "korbit", "identityType": "user", "firstName": "A"})
@@ -386,6 +406,11 @@ def test_other_wallets_tell_what_is_owned(wallet: str, rows: list[dict[str, str]
     assert (held.coin, held.free, held.locked) == ("USDT", Decimal(free), Decimal(locked))
     assert wallet in VENUE.other_wallets()
     assert VENUE.read_other_wallet(wallet, body([])) == ()
+
+
+def test_an_account_that_was_never_opened_is_no_refusal_and_no_access_problem() -> None:
+    assert VENUE.no_wallet_codes == {"40807", "50021"}
+    assert not VENUE.no_wallet_codes & (REFUSALS | DUPLICATES | set(ACCESS_CODES))
 
 
 def test_other_wallets_are_asked_for_by_reading_alone() -> None:

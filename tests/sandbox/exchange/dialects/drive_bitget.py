@@ -10,6 +10,7 @@ from tests.sandbox.exchange.dialects.driver import API_KEY, TO, Driver, Next, Or
 
 _SECRET, _PASSPHRASE = "secret-of-the-desk", "passphrase-of-the-desk"
 _DAY_MS = 86_400_000
+_CHAINS = {"ETH": "ETH"}  # a chain's own coin
 
 
 class BitgetDriver(Driver):
@@ -69,7 +70,7 @@ class BitgetDriver(Driver):
         fields = {
             "coin": order.coin,
             "transferType": "on_chain",
-            "chain": order.network or self.network,
+            "chain": order.network or _CHAINS.get(order.coin, self.network),
             "address": order.address,
             "clientOid": order.client_id,
         }
@@ -127,7 +128,7 @@ class BitgetDriver(Driver):
         return int((await _data(client.publicCommonGetV2PublicTime()))["serverTime"])
 
     async def deposit_address(self, client: Any, coin: str) -> str:
-        asked = {"coin": coin, "chain": self.network}
+        asked = {"coin": coin, "chain": _CHAINS.get(coin, self.network)}
         return str((await _data(client.privateSpotGetV2SpotWalletDepositAddress(asked)))["address"])
 
 

@@ -18,7 +18,7 @@ from tests.sandbox.exchange.dialects.driver import Order
 GOOD = {
     "coin": "ETH",
     "transferType": "on_chain",
-    "chain": "ERC20",
+    "chain": "ETH",
     "address": Order().address,
     "size": "1.5",
     "clientOid": "leg1",
@@ -27,6 +27,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"transferType": "internal_transfer"}, "40020"),
     ({"transferType": ""}, "40019"),
     ({"chain": ""}, "40019"),
+    ({"chain": "ERC20"}, "43111"),
     ({"address": ""}, "40019"),
     ({"tag": "7"}, "43111"),
     ({"clientOid": "x" * 51}, "40304"),
@@ -49,7 +50,7 @@ async def test_a_withdrawal_is_refused_by_what_is_wrong_with_it(bitget: Any) -> 
             await client.privateSpotPostV2SpotWalletWithdrawal(GOOD | change)
     assert await bitget.executed() == []
     korean = {"memberCode": "korbit", "identityType": "user", "firstName": "A", "lastName": "B"}
-    accepted = (await client.privateSpotPostV2SpotWalletWithdrawal(GOOD | korean | {"chain": "erc20"}))["data"]
+    accepted = (await client.privateSpotPostV2SpotWalletWithdrawal(GOOD | korean | {"chain": "eth"}))["data"]
     (made,) = await bitget.executed()
     assert (accepted["clientOid"], accepted["orderId"]) == ("leg1", made["id"])
     assert made["network"] == "ERC20"
@@ -136,6 +137,8 @@ async def test_a_body_is_json_and_says_so(bitget: Any) -> None:
 async def test_the_step_is_told_in_places_and_truth_in_text(bitget: Any) -> None:
     (coin,) = (await bitget.connect().publicSpotGetV2SpotPublicCoins({"coin": "ETH"}))["data"]
     (chain,) = coin["chains"]
+    (token,) = (await bitget.connect().publicSpotGetV2SpotPublicCoins({"coin": "USDC"}))["data"]
+    assert (chain["chain"], token["chains"][0]["chain"]) == ("ETH", "ERC20")
     assert (chain["withdrawMinScale"], chain["withdrawStep"], chain["withdrawable"]) == ("5", "0", "true")
 
 

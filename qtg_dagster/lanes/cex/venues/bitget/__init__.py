@@ -34,8 +34,10 @@ from qtg_dagster.lanes.cex.venues.bitget.words import (
     DEPOSIT_STATES,
     DUPLICATES,
     NETWORK_ALIASES,
+    NO_WALLET,
     REFUSALS,
     WITHDRAWAL_STATES,
+    chain_of,
 )
 
 _ON_CHAIN = "on_chain"
@@ -69,6 +71,7 @@ class BitgetVenue(Venue):
     ids_per_lookup = 1
     withdrawal_pages = deposit_pages = BelowId(_PAGE, "orderId")
     access_codes = ACCESS_CODES
+    no_wallet_codes = NO_WALLET
     submit_cost = 4.0  # five a second of ccxt's twenty
     submit_rules = SubmitRules(
         read=_read_submit,
@@ -85,7 +88,7 @@ class BitgetVenue(Venue):
         params = {
             "coin": order.coin,
             "transferType": _ON_CHAIN,
-            "chain": order.network,
+            "chain": chain_of(order.coin, order.network),
             "address": order.address,
             "size": order.amount,
             "clientOid": order.client_id,
@@ -167,7 +170,7 @@ class BitgetVenue(Venue):
         return wallets.read(wallet, body)
 
     def deposit_address(self, coin: str, network: str) -> Call:
-        return Call("privateSpotGetV2SpotWalletDepositAddress", {"coin": coin, "chain": network})
+        return Call("privateSpotGetV2SpotWalletDepositAddress", {"coin": coin, "chain": chain_of(coin, network)})
 
     def read_deposit_addresses(self, body: Any, network: str) -> tuple[DepositAddress, ...]:
         found = data_of(body, "deposit address")

@@ -27,7 +27,7 @@ DEPOSIT_STATES: Mapping[str, RowState] = {
     "success": RowState.DONE,
     "fail": RowState.FAILED,
 }
-#: None depends on what else was withdrawn, so a copy of a taken request gets none of them for the first time.
+#: Those not in CONFIRM_FIRST do not depend on what else was withdrawn: no copy of a taken request is first to get one.
 REFUSALS = frozenset(
     {"40001", "40002", "40003", "40004", "40005", "40006", "40007", "40008", "40009", "40011", "40012", "40014"}
     | {"40018", "40036", "40037", "40038", "40085"}  # the key
@@ -38,6 +38,7 @@ REFUSALS = frozenset(
 #: Too late; and too little left, which is what a copy of a request finds that took the rest.
 CONFIRM_FIRST = frozenset({"40004", "40005", "40008", "43012"})
 DUPLICATES = frozenset({"25212", "40786", "43118", "45034", "50060"})
+NO_WALLET = frozenset({"40807", "50021"})
 ACCESS_CODES: Mapping[str, Access] = {
     **dict.fromkeys(("40001", "40006", "40037", "40041"), Access.WRONG_KEY),
     **dict.fromkeys(("40002", "40003", "40009"), Access.WRONG_SIGNATURE),
@@ -49,15 +50,21 @@ ACCESS_CODES: Mapping[str, Access] = {
     "40200": Access.MAINTENANCE,
 }
 #: Chains are called ERC20 here and erc20 there, and some by names of their own.
-_CHAINS = ("ERC20", "TRC20", "BEP20", "ArbitrumOne", "Optimism", "Polygon", "BASE", "C-Chain", "SOL", "BTC", "XRP")
+_CHAINS = ("ERC20", "TRC20", "BEP20", "ArbitrumOne", "Optimism", "Polygon", "C-Chain", "SOL", "BTC", "XRP")
 NETWORK_ALIASES: Mapping[str, str] = {
     **{name.upper(): name for name in _CHAINS},
     "ETH": "ERC20",
     "TRX": "TRC20",
-    "BSC": "BEP20",
     "ARBITRUM": "ArbitrumOne",
     "MATIC": "Polygon",
     "AVAXC": "C-Chain",
     "SOLANA": "SOL",
 }
+#: A chain's own coin is on ETH where its tokens are on ERC20.
+_OWN_CHAINS: Mapping[tuple[str, str], str] = {("ETH", "ERC20"): "ETH", ("TRX", "TRC20"): "TRX"}
 BENEFICIARY = ("memberCode", "identityType", "companyName", "firstName", "lastName")
+
+
+def chain_of(coin: str, network: str) -> str:
+    """What a network is called for a coin."""
+    return _OWN_CHAINS.get((coin, network), network)

@@ -12,6 +12,7 @@ from qtg_dagster.sandbox.exchange.books import true_ms
 from qtg_dagster.sandbox.exchange.declined import Declined, Reason
 from qtg_dagster.sandbox.exchange.dialect import Access, Credentials, Dialect, Endpoint, Role
 from qtg_dagster.sandbox.exchange.dialects.bitget.accounts import Accounts
+from qtg_dagster.sandbox.exchange.dialects.bitget.names import network_named
 from qtg_dagster.sandbox.exchange.dialects.bitget.rows import Histories
 from qtg_dagster.sandbox.exchange.dialects.bitget.signing import BitgetParameters, authenticate, parameters_of
 from qtg_dagster.sandbox.exchange.wire import Refusal, VenueRequest
@@ -96,14 +97,17 @@ class BitgetDialect(Dialect):
         for name, known in _BENEFICIARY.items():
             if parameters.text(name) is not None and parameters.text(name) not in known:
                 raise parameters.malformed(name)
-        client_id = parameters.text("clientOid")
+        client_id, chain = parameters.text("clientOid"), parameters.required("chain")
         if client_id is not None and len(client_id) > _LONGEST_CLIENT_ID:
             raise Refusal("40304", f"clientOid or clientOrderId length cannot greater than {_LONGEST_CLIENT_ID}")
+        network = network_named(self.venue.config, coin, chain)
+        if network is None and coin in self.venue.config.coins:
+            raise Declined(Reason.UNKNOWN_NETWORK)
         order = WithdrawalOrder(
             coin=coin,
             address=parameters.required("address"),
             amount=size,
-            network=self._network(coin, parameters.required("chain")),
+            network=network,
             tag=parameters.text("tag"),
             order_id=client_id,
         )
@@ -114,12 +118,6 @@ class BitgetDialect(Dialect):
         kind = parameters.text("identityType")
         names = ("companyName",) if kind == "company" else ("firstName", "lastName")
         return kind is not None and None not in map(parameters.text, ("memberCode", *names))
-
-    def _network(self, coin: str, chain: str) -> str:
-        """Chains are told as ERC20, and taken as erc20 too."""
-        listed = self.venue.config.coins.get(coin)
-        names = {} if listed is None else {key.casefold(): key for key in listed.networks}
-        return names.get(chain.casefold(), chain)
 
 
 _WORDS: Mapping[Reason, tuple[str, str, int]] = {

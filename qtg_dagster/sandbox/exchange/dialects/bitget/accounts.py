@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from qtg_dagster.sandbox.exchange.declined import Declined, Reason
+from qtg_dagster.sandbox.exchange.dialects.bitget.names import chain_name, network_named
 from qtg_dagster.sandbox.exchange.dialects.bitget.signing import BitgetParameters
 from qtg_dagster.sandbox.exchange.venue import Venue
 
@@ -34,7 +35,7 @@ class Accounts:
         network = self._coins[coin].networks[key]
         step = self._venue.config.step_text(coin, key)
         return {
-            "chain": key,
+            "chain": chain_name(coin, key),
             "needTag": "false",
             "withdrawable": _truth(self._venue.open_for_withdrawals(coin, key)),
             "rechargeable": _truth(self._venue.open_for_deposits(coin, key)),
@@ -71,11 +72,12 @@ class Accounts:
         coin = parameters.required("coin")
         if coin not in self._coins:
             raise Declined(Reason.UNKNOWN_COIN)
-        key = parameters.text("chain") or self._coins[coin].default_network()
-        network = self._coins[coin].networks.get(key)
-        if network is None:
+        asked = parameters.text("chain")
+        key = self._coins[coin].default_network() if asked is None else network_named(self._venue.config, coin, asked)
+        if key is None:
             raise Declined(Reason.UNKNOWN_NETWORK)
-        return {"address": network.deposit_address, "chain": key, "coin": coin, "tag": "", "url": ""}
+        address = self._coins[coin].networks[key].deposit_address
+        return {"address": address, "chain": chain_name(coin, key), "coin": coin, "tag": "", "url": ""}
 
     def info(self, _: BitgetParameters) -> dict[str, Any]:
         """The account behind the key, with what the key may do in `authorities`."""

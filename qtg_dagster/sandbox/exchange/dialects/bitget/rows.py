@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from qtg_dagster.sandbox.exchange.deposits import DepositStatus
+from qtg_dagster.sandbox.exchange.dialects.bitget.names import chain_name
 from qtg_dagster.sandbox.exchange.dialects.bitget.signing import BitgetParameters
 from qtg_dagster.sandbox.exchange.histories import Page, Row, position
 from qtg_dagster.sandbox.exchange.venue import Venue
@@ -100,7 +101,7 @@ def _withdrawal(row: Row) -> dict[str, Any]:
         "toAddress": row["address"],
         "fromAddress": None,
         "confirm": str(row["confirmations"]),
-        "chain": row["network"],
+        "chain": chain_name(row["coin"], row["network"]),
         "cTime": str(row["applied_ms"]),
         "uTime": str(row["completed_ms"] or row["applied_ms"]),
     }
@@ -116,7 +117,7 @@ def _deposit(row: Row) -> dict[str, Any]:
         "status": _DEPOSIT_STATES[DepositStatus(row["status"])],
         "toAddress": row["address"],
         "dest": "on_chain",
-        "chain": row["network"],
+        "chain": chain_name(row["coin"], row["network"]),
         "fromAddress": row["source_address"],
         "cTime": str(row["inserted_ms"]),
         "uTime": str(row["completed_ms"] or row["inserted_ms"]),
