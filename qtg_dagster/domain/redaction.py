@@ -16,7 +16,7 @@ _BARE_WORD = re.compile(r"[A-Za-z0-9._+\-]{0,200}")
 _TELLING_WORDS = (
     r"secret|passw|passphrase|private[_-]?key|privkey|api[_-]?key|signature|authorization|cookie|mnemonic|"
     r"seed[_-]?phrase|credential|access[_-]?token|refresh[_-]?token|auth[_-]?token|bearer|jwt|session[_-]?id|"
-    r"questionnaire|beneficiary"
+    r"questionnaire|beneficiary|rcvr"
 )
 _SECRET_KEY = re.compile(_TELLING_WORDS, re.IGNORECASE)
 _SECRET_IN_TEXT = (
