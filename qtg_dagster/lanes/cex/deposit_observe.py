@@ -95,7 +95,7 @@ def is_ours(config: DepositConfig, account: VenueAccount, row: DepositRow) -> bo
         and transaction_hash(config.chain, row.tx_id) == tx_hash
         and row.coin == account.coin(config.asset)
         and (row.network is None or account.venue.network_code(row.network) == account.network(config.chain))
-        and (not account.venue.rows_show_destination or _is_at(row, config))
+        and (not account.venue.deposits_show_destination or _is_at(row, config))
     )
 
 

@@ -9,6 +9,7 @@ from qtg_dagster.domain.contract import ExecutionContext
 from qtg_dagster.domain.review import FeeEstimate
 from qtg_dagster.lanes.cex.accounts import VenueAccounts
 from qtg_dagster.lanes.cex.orders import withdrawal_of
+from qtg_dagster.lanes.cex.reply import LookupFailed
 from qtg_dagster.lanes.cex.venue import FeeRule
 from qtg_dagster.lanes.cex.withdrawal_preflight import network_rules
 
@@ -23,6 +24,8 @@ async def estimate_withdrawal_fee(accounts: VenueAccounts, context: ExecutionCon
     withdrawal = withdrawal_of(context, accounts)
     account, order = withdrawal.account, withdrawal.order
     rules = network_rules(withdrawal, await account.networks(order.coin, order.network))
+    if not rules.fee_known:
+        raise LookupFailed("FEE_NOT_TOLD", f"{account.key} says what a withdrawal costs only when it was taken")
     rule = account.venue.fee_rule
     return FeeEstimate(
         asset=withdrawal.config.asset,

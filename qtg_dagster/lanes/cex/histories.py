@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import Any
 
 from qtg_dagster.lanes.cex.accounts import VenueAccount
 from qtg_dagster.lanes.cex.matching import transaction_hash
@@ -100,7 +101,7 @@ async def _pages(account: VenueAccount, coin: str, window: Window) -> AsyncItera
         page = venue.read_withdrawals(body)
         yield page
         cursor = venue.withdrawal_pages.following(body, [row.raw for row in page], cursor)
-        if cursor is None or _is_past(venue, [row.applied_at for row in page], window):
+        if cursor is None or _is_past(venue, body, [row.applied_at for row in page], window):
             return
     raise LookupFailed("TOO_MANY_ROWS", f"more than {_MAX_PAGES} pages of {coin} withdrawals")
 
@@ -113,13 +114,16 @@ async def _deposits_within(account: VenueAccount, coin: str, window: Window) -> 
         page = venue.read_deposits(body)
         found += page
         cursor = venue.deposit_pages.following(body, [row.raw for row in page], cursor)
-        if cursor is None or _is_past(venue, [row.inserted_at for row in page], window):
+        if cursor is None or _is_past(venue, body, [row.inserted_at for row in page], window):
             return [row for row in found if _is_within(venue, row.inserted_at, window)]
     raise LookupFailed("TOO_MANY_ROWS", f"more than {_MAX_PAGES} pages of {coin} deposits")
 
 
-def _is_past(venue: Venue, moments: Sequence[datetime | None], window: Window) -> bool:
+def _is_past(venue: Venue, body: Any, moments: Sequence[datetime | None], window: Window) -> bool:
     """Whether a page from the newest on has nothing left of the window: a single row may stand out of order."""
+    newest = venue.newest_on_page(body)
+    if newest is not None:
+        return venue.newest_first and newest < window.start
     return venue.newest_first and bool(moments) and all(at is not None and at < window.start for at in moments)
 
 

@@ -78,7 +78,7 @@ class UpbitLikeVenue(Venue):
     no_row_codes = frozenset({"withdraw_not_found"})
     withdrawal_pages = deposit_pages = ByPageNumber(_PAGE)
     newest_first = True
-    rows_show_destination = False
+    rows_show_destination = deposits_show_destination = False
     saved_addresses_only = True
     time_in_header = True
     endpoints: ClassVar[str]  # what stands before a path in the names of ccxt's methods

@@ -207,6 +207,7 @@ class NetworkRules:
     memo_pattern: str
     address_pattern: str
     fee_rate: Decimal = Decimal(0)  # the part of the amount that is taken beside `fee`
+    fee_known: bool = True  # else nobody says it before the withdrawal was taken, and `fee` means nothing
 
     def fee_of(self, amount: Decimal) -> Decimal:
         """What is taken for a withdrawal of this amount."""
@@ -275,6 +276,7 @@ class Venue(ABC):
     histories_of_all_coins: bool = True  # else a history has to be asked for coin by coin
     newest_first: bool = False  # histories take no bounds in time: they are read from the newest page on
     rows_show_destination: bool = True  # else a person has to see on the venue's pages where a withdrawal went
+    deposits_show_destination: bool = True  # else a deposit is told by its transaction alone
     takes_copies: bool = False  # nothing stops a copy of a taken request: what looks like ours beside ours is one
     time_in_header: bool = False  # no body tells the venue's time: the Date of an answer is read
     confirmations: tuple[str, ...] = ()  # fields of a row that may say how often its transaction is confirmed
@@ -322,6 +324,10 @@ class Venue(ABC):
 
     @abstractmethod
     def read_deposits(self, body: Any) -> tuple[DepositRow, ...]: ...
+
+    def newest_on_page(self, body: Any) -> datetime | None:
+        """The time of a page's newest row where the record is of more than what is read from it; None elsewhere."""
+        return None
 
     def arriving(self, row: WithdrawalRow) -> Decimal:
         """What arrives of a withdrawal on record: where rows do not show that, what follows from them."""

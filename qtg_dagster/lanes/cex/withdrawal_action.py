@@ -41,7 +41,7 @@ from qtg_dagster.lanes.cex.prepared_order import payload_of, sendable_order
 from qtg_dagster.lanes.cex.refusal import Refusal
 from qtg_dagster.lanes.cex.reply import LookupFailed
 from qtg_dagster.lanes.cex.travel_rule import sendable_call, told_of
-from qtg_dagster.lanes.cex.venue import Identity, Order
+from qtg_dagster.lanes.cex.venue import Order
 from qtg_dagster.lanes.cex.wallets import wallet_balance
 from qtg_dagster.lanes.cex.withdrawal_destination import as_prepared, as_saved
 from qtg_dagster.lanes.cex.withdrawal_preflight import check_withdrawal
@@ -156,7 +156,7 @@ class WithdrawalAction:
         if outcome.verdict is Verdict.NOT_SENT:
             self._submitted.pop(attempt, None)
         venue = withdrawal.account.venue
-        if outcome.verdict is Verdict.REJECTED and outcome.confirm_first and venue.identity is Identity.SEARCHABLE:
+        if outcome.verdict is Verdict.REJECTED and outcome.confirm_first and venue.identity.is_shown:
             refusal = Refusal.of(outcome, order.client_id, self._clock.now())
             return refusal.unconfirmed(evidence, look_after=withdrawal.account.entry.settle_seconds)
         return _result(withdrawal, outcome, evidence, reply.retry_after_seconds)

@@ -128,6 +128,12 @@ def check_amount_rules(withdrawal: Withdrawal, rules: NetworkRules) -> None:
             "config.amount", f"the fee of {plain_decimal(fee)} would eat it all", "Give more than the fee."
         )
     ceiling = withdrawal.config.max_fee
+    if ceiling is not None and not rules.fee_known:
+        raise InvalidInput(
+            "config.max_fee",
+            f"{withdrawal.account.key} says what it takes only afterwards, so no ceiling can be kept",
+            "Remove it from the plan, or withdraw elsewhere.",
+        )
     if ceiling is not None and fee > Decimal(ceiling):
         raise InvalidInput(
             "config.max_fee",

@@ -30,8 +30,9 @@ class Bench:
 
     `doubtful` are bodies that a venue that executed may answer with: an HTTP status and JSON. None may end in REJECTED.
     `refusal` makes the body in which the venue gives a code, `refusal_status` the status that it comes under. `lost` is
-    what is expected of a lost answer, `tells_rights` whether the venue says what a key may do, `lists_unproven` whether
-    its address book shows addresses that may not be paid yet, `undone` its one word for all that was given back.
+    what is expected of a lost answer; `tells_rights`, `tells_fee` and `tells_withdrawing` whether the venue says what a
+    key may do, what a withdrawal will cost, and what is on its way out; `lists_unproven`
+    whether its address book shows addresses that may not be paid yet; `undone` is its one word for all that was given back.
     `lost_deposit` is the stand-in's status of a deposit whose word here says that it will not be credited; None = none.
     """
 
@@ -49,6 +50,8 @@ class Bench:
     passphrase: str | None = None
     lost: Lost = Lost.FOUND
     tells_rights: bool = True
+    tells_fee: bool = True
+    tells_withdrawing: bool = True
     lists_unproven: bool = True
     undone: str | None = None
 

@@ -29,6 +29,7 @@ BENCH = Bench(
         "too soon": (200, {"retCode": 10006, "retMsg": "Too many visits!", "result": {}}),
         "a listed code under 500": (500, {"retCode": 131093, "retMsg": "not in the whitelist", "result": {}}),
     },
+    beneficiary={"vaspEntityId": "bybit-nl", "beneficiaryName": "Wilhelmina Quistgaard"},
     stand_in={
         "address_book": [
             {"name": "the desk", "address": DESTINATION, **_SAVED},

@@ -59,7 +59,7 @@ async def test_a_deposit_is_followed_until_it_can_be_used(bench: Bench, open_des
     assert seen.status is COMPLETED, seen
     assert seen.provider_refs == {"deposit_id": ours["id"], "credited_amount": plain_decimal(Decimal(ours["amount"]))}
     elsewhere = await watch(desk, ours, address="0x" + "ce" * 20)
-    assert elsewhere.status is (OBSERVING if bench.venue.rows_show_destination else COMPLETED)
+    assert elsewhere.status is (OBSERVING if bench.venue.deposits_show_destination else COMPLETED)
 
 
 @EVERYWHERE

@@ -12,7 +12,7 @@ from qtg_dagster.sandbox.exchange.faults import FaultKind
 from tests.lanes.cex.venues.bench import Bench, benches
 
 IDEMPOTENT = [bench for bench in benches() if bench.venue.repeats is Repeats.IDEMPOTENT]
-LONG_ENOUGH = (200, 300, 301)
+LONG_ENOUGH = (300, 300, 301)
 
 
 class Looks:

@@ -55,6 +55,9 @@ class Driver(ABC):
     tells_rights: ClassVar[bool] = True  # whether the venue says what a key may do
     grain_ms: ClassVar[int] = 1  # how finely the rows tell their time
     copy_outcome: ClassVar[str] = "executed"  # what becomes of a copy of a request
+    copies_add: ClassVar[bool] = True  # whether a copy that is executed is another withdrawal
+    signs_bodies: ClassVar[bool] = True  # whether a body that is changed on the way is noticed
+    one_record: ClassVar[bool] = False  # whether withdrawals and deposits stand in one place
 
     settings: ClassVar[Mapping[str, str]]  # ccxt's, with the right credentials
     spoilt: ClassVar[Mapping[str, tuple[Mapping[str, Any], str]]]  # ccxt's settings, and the venue's words
@@ -81,6 +84,10 @@ class Driver(ABC):
     @abstractmethod
     async def within(self, client: Any, start_ms: int, end_ms: int) -> Rows:
         """Withdrawals of a stretch of time."""
+
+    def own_id(self, client_id: str) -> str:
+        """A name of the suites in the form that this wire takes."""
+        return client_id
 
     async def find(self, client: Any, client_id: str) -> Rows:
         """Withdrawals by the client's own id."""

@@ -94,7 +94,7 @@ async def test_what_is_redirected_after_execution_meets_itself(driver: Driver, v
     await submitted(driver, client)
     outcomes = await venue.outcomes("withdraw")
     assert outcomes == ["executed", driver.copy_outcome]
-    assert len(await venue.executed()) == outcomes.count("executed")
+    assert len(await venue.executed()) == (outcomes.count("executed") if driver.copies_add else 1)
 
 
 @pytest.mark.parametrize("answered", ["first", "second"])
@@ -107,8 +107,9 @@ async def test_a_request_that_arrives_twice_is_treated_as_the_venue_treats_a_cop
     (request,) = await venue.control.requests(endpoint="withdraw")
     assert (request["outcome"], request["copy_outcome"]) == ("executed", driver.copy_outcome)
     rows = [row["id"] for row in await venue.executed()][::-1]  # oldest first
-    assert len(rows) == (2 if driver.copy_outcome == "executed" else 1)
-    answers = rows if driver.copy_outcome == "executed" else [*rows, None]
+    assert len(rows) == (2 if driver.copy_outcome == "executed" and driver.copies_add else 1)
+    second = (rows[-1],) if driver.copy_outcome == "executed" else (None,)
+    answers = [rows[0], *second]
     assert seen == answers[0 if answered == "first" else 1]
 
 

@@ -106,7 +106,8 @@ class BybitDialect(Dialect):
         saved = [item.address for item in self.venue.config.address_book]
         if saved and address not in saved:  # the book tells upper from lower case
             raise Declined(Reason.ADDRESS_NOT_SAVED)
-        return {"id": self.venue.withdraw(order)}
+        told = parameters.object("beneficiary") or parameters.object("questionnaire")
+        return {"id": self.venue.withdraw(order, told=told is not None)}
 
 
 _WORDS: Mapping[Reason, tuple[str, str]] = {
