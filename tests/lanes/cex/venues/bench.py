@@ -28,12 +28,13 @@ class Lost(StrEnum):
 class Bench:
     """One wire. A new venue brings a module `bench_<wire>.py` with a `BENCH`, and every suite here runs over it.
 
-    `doubtful` are bodies that a venue that executed may answer with: an HTTP status and JSON. None may end in REJECTED.
-    `refusal` makes the body in which the venue gives a code, `refusal_status` the status that it comes under. `lost` is
-    what is expected of a lost answer; `tells_rights`, `tells_fee` and `tells_withdrawing` whether the venue says what a
-    key may do, what a withdrawal will cost, and what is on its way out; `lists_unproven`
-    whether its address book shows addresses that may not be paid yet; `undone` is its one word for all that was given back.
-    `lost_deposit` is the stand-in's status of a deposit whose word here says that it will not be credited; None = none.
+    `doubtful` are bodies that a venue that executed may answer with: an HTTP status and JSON. None may end in
+    REJECTED. `refusal` makes the body in which the venue gives a code, `refusal_status` the status that it comes
+    under. `lost` is what is expected of a lost answer. `tells_rights`, `tells_fee` and `tells_withdrawing` say whether
+    the venue tells what a key may do, what a withdrawal will cost, and what is on its way out; `lists_unproven`
+    whether its address book shows addresses that may not be paid yet. `undone` is its one word for all that was given
+    back. `lost_deposit` is the stand-in's status of a deposit whose word here says that it will not be credited; None
+    = none.
     """
 
     wire: str
