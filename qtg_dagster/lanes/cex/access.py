@@ -71,6 +71,12 @@ REMEDIES: Mapping[Access, Remedy] = {
         "Give the key a nonce window at the venue, and use it for nothing but this.",
         "NONCE_REFUSED",
     ),
+    Access.LOCKED_OUT: Remedy(
+        None,
+        "it keeps us out for a while, as it does after requests that it had to refuse",
+        "See that the key is right; it is not asked again for some minutes, as insisting makes it longer.",
+        "LOCKED_OUT",
+    ),
     Access.MAINTENANCE: Remedy(
         None,
         "it is not at work",

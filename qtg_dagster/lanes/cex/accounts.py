@@ -16,10 +16,11 @@ from qtg_dagster.inventory import Inventory, VenueEntry
 from qtg_dagster.lanes.cex.access import access_refusal
 from qtg_dagster.lanes.cex.reply import LookupFailed, NoSuchRow, NoSuchWallet, RawReply
 from qtg_dagster.lanes.cex.transport import Credentials, Transport
-from qtg_dagster.lanes.cex.venue import Call, NetworkRules, Order, Repeats, Venue, load_venue
+from qtg_dagster.lanes.cex.venue import Access, Call, NetworkRules, Order, Repeats, Venue, load_venue
 
 _THROTTLED = frozenset({418, 429})
 _DEFAULT_PAUSE_SECONDS = 30.0
+_LOCKED_OUT_SECONDS = 300.0
 HEALTH_SECONDS = 4.0  # well under what the health worker waits for all venues together
 
 
@@ -115,6 +116,8 @@ class VenueAccount:
         if reply.status in _THROTTLED:
             self._paused_until = time.monotonic() + (reply.retry_after_seconds or _DEFAULT_PAUSE_SECONDS)
         refusal = access_refusal(self.key, self.venue, reply)
+        if refusal is not None and refusal.kind is Access.LOCKED_OUT:
+            self._paused_until = time.monotonic() + (reply.retry_after_seconds or _LOCKED_OUT_SECONDS)
         if refusal is not None:
             raise refusal
         return reply

@@ -71,6 +71,7 @@ class Access(StrEnum):
     KEY_IP_OR_PERMISSION = "KEY_IP_OR_PERMISSION"  # the venue has one answer for all three
     CLOCK = "CLOCK"
     NONCE = "NONCE"  # a higher one was used already
+    LOCKED_OUT = "LOCKED_OUT"  # for a while, and longer for whoever insists
     MAINTENANCE = "MAINTENANCE"
 
 

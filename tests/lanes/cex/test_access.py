@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 
 from qtg_dagster.domain.contract import ResultStatus
 from qtg_dagster.lanes.cex.access import REMEDIES, AccessRefused, access_refusal
+from qtg_dagster.lanes.cex.accounts import VenueAccount
 from qtg_dagster.lanes.cex.answers import lookup_failed, not_let_in
 from qtg_dagster.lanes.cex.outcome import decide
 from qtg_dagster.lanes.cex.reply import LookupFailed, RawReply, exact_json
-from qtg_dagster.lanes.cex.venue import Access
+from qtg_dagster.lanes.cex.transport import Transport
+from qtg_dagster.lanes.cex.venue import Access, Call
 from qtg_dagster.lanes.cex.venues.binance import ACCESS_CODES, VENUE
+from qtg_dagster.lanes.cex.venues.kraken import VENUE as KRAKEN
 
 PERMISSIONS = "/venue_a/sapi/v1/account/apiRestrictions"
 HISTORY = "/venue_a/sapi/v1/capital/withdraw/history"
@@ -29,6 +32,7 @@ def test_every_reason_has_a_remedy() -> None:
     assert {kind for kind, remedy in REMEDIES.items() if remedy.field is None} == {
         Access.CLOCK,
         Access.NONCE,
+        Access.LOCKED_OUT,
         Access.MAINTENANCE,
     }
 
@@ -132,3 +136,36 @@ async def test_a_withdrawal_that_is_not_let_in_is_told_with_the_fix(
         assert answer.status is ResultStatus(refusal.verdict.value)
         assert REMEDIES[ACCESS_CODES[code]].fix in answer.error_message
         assert f"not you ({code})" in answer.error_message
+
+
+@pytest.mark.parametrize(
+    ("errors", "kind"),
+    [
+        (["EAPI:Invalid key"], Access.WRONG_KEY),
+        (["EQuery:Unknown asset", "EService:Unavailable"], Access.MAINTENANCE),
+        (["EQuery:Unknown asset"], None),
+        ([{"no": "text"}], None),
+        ([], None),
+        ("EAPI:Invalid key", None),
+    ],
+)
+def test_one_of_several_errors_may_keep_us_out(errors: Any, kind: Access | None) -> None:
+    refusal = access_refusal("desk", KRAKEN, RawReply(sent=True, status=200, json={"error": errors}))
+    assert (None if refusal is None else refusal.kind) is kind
+
+
+async def test_who_is_locked_out_does_not_insist(make_inventory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    account = VenueAccount("desk", make_inventory("http://127.0.0.1:1", wire="kraken").venues["venue_a"])
+    asked: list[str] = []
+
+    async def call(_: Transport, made: Call) -> RawReply:
+        asked.append(made.method)
+        return RawReply(sent=True, status=200, json={"error": ["EGeneral:Temporary lockout"]})
+
+    monkeypatch.setattr(Transport, "call", call)
+    with pytest.raises(AccessRefused, match="LOCKED_OUT"):
+        await account.permission_problem()
+    with pytest.raises(LookupFailed, match="PAUSED") as paused:
+        await account.permission_problem()
+    assert len(asked) == 1
+    assert paused.value.retry_after_seconds == pytest.approx(300, abs=5)

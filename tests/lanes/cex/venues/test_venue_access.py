@@ -6,11 +6,14 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from qtg_dagster.domain.contract import HealthState, ResultStatus
 from qtg_dagster.host.findings import Finding
 from qtg_dagster.host.platform_checks import ask_health, read_wallets
-from qtg_dagster.lanes.cex.access import REMEDIES
+from qtg_dagster.lanes.cex.access import REMEDIES, access_refusal
+from qtg_dagster.lanes.cex.reply import RawReply
 from qtg_dagster.lanes.cex.venue import Access
 from tests.lanes.cex.venues.bench import Bench, benches
 
@@ -78,6 +81,21 @@ async def test_what_keeps_us_out(bench: Bench, open_desk: Any, order: Any, monke
     fresh = desk.again()  # a venue's status is kept for a while where it may seldom be asked
     assert await fresh.executor("withdrawal_action").preflight(order()) is None
     assert (await wallets(fresh)).ok
+
+
+leaves = st.one_of(st.none(), st.booleans(), st.integers(-(10**6), 10**6), st.text(max_size=12))
+names = st.sampled_from(
+    ["code", "error", "errors", "result", "data", "status", "msg", "label", "message", "name", "id"]
+)
+bodies = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=4))
+
+
+@EVERYWHERE
+@given(body=bodies)
+def test_no_answer_is_too_odd_to_be_read(bench: Bench, body: Any) -> None:
+    """What cannot be understood is for the reader of that answer to refuse, in words that say that a look failed."""
+    refusal = access_refusal("desk", bench.venue, RawReply(sent=True, status=200, json=body))
+    assert refusal is None or refusal.venue_code in bench.venue.access_codes
 
 
 @EVERYWHERE

@@ -49,6 +49,7 @@ ACCESS_CODES: Mapping[str, Access] = {
     "EAPI:Invalid signature": Access.WRONG_SIGNATURE,
     "EAPI:Invalid nonce": Access.NONCE,
     "EGeneral:Permission denied": Access.NO_PERMISSION,
+    "EGeneral:Temporary lockout": Access.LOCKED_OUT,
     "EService:Unavailable": Access.MAINTENANCE,
 }
 #: Flexible, staked, opted in to rewards, bonded, parachain.
@@ -122,6 +123,13 @@ class KrakenVenue(Venue):
 
     def read_deposits(self, body: Any) -> tuple[DepositRow, ...]:
         return tuple(deposit_row(row) for row in listed(body, "deposit"))
+
+    def read_error(self, body: Any) -> SubmitBody:
+        """Of several errors, the one that keeps us out."""
+        seen = super().read_error(body)
+        errors = body.get("error") if isinstance(body, dict) else None
+        told = [str(error) for error in errors if str(error) in ACCESS_CODES] if isinstance(errors, list) else []
+        return replace(seen, error_code=told[0]) if told else seen
 
     def system_status(self) -> Call:
         return Call("publicGetSystemStatus")
