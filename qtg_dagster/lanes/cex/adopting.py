@@ -17,7 +17,7 @@ from qtg_dagster.lanes.cex.matching import differing_terms, transaction_hash
 from qtg_dagster.lanes.cex.negative_proof import AFTER_EXPIRY
 from qtg_dagster.lanes.cex.orders import Withdrawal
 from qtg_dagster.lanes.cex.travel_rule import refuse_wrong_record
-from qtg_dagster.lanes.cex.venue import RowState, Window, WithdrawalRow
+from qtg_dagster.lanes.cex.venue import Identity, RowState, Window, WithdrawalRow
 from qtg_dagster.lanes.cex.withdrawal_destination import as_prepared
 from qtg_dagster.lanes.cex.withdrawal_recovery import Attempt, judge_rows
 from qtg_dagster.lanes.cex.withdrawal_refs import withdrawal_refs
@@ -91,8 +91,10 @@ async def _beside_own(
         return f"the node's own request {client_id} can still be taken until {last_moment.isoformat()}"
     if row.applied_at is None or not attempt.prepared_at - MARGIN <= row.applied_at <= last_moment + MARGIN:
         return f"it was not asked for when the node's own request {client_id} was sent"
-    if not venue.identity.is_shown:
-        return await _beside_rows_that_fit(withdrawal, attempt, row, now)
+    if venue.identity is not Identity.SEARCHABLE:
+        beside = await _beside_rows_that_fit(withdrawal, attempt, row, now)
+        if beside is not None or not venue.identity.is_shown:
+            return beside
     if await withdrawals_by_client_id(withdrawal.account, client_id, withdrawal.order.coin, attempt.prepared_at, now):
         return f"the node's own request {client_id} is on record as another withdrawal; resume the movement"
     return None

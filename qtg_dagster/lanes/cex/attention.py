@@ -24,6 +24,8 @@ def look_at(withdrawal: Withdrawal, since: datetime, until: datetime | None) -> 
 
 def _by_id(withdrawal: Withdrawal) -> str:
     venue, client_id = withdrawal.account.venue, withdrawal.order.client_id
+    if venue.identity is Identity.ON_ROWS:
+        return f"It carries our id {client_id}, unless the venue does not show what we gave it. "
     if venue.identity.is_shown:
         return f"It carries our id {client_id}. "
     if venue.identity is Identity.SENT_ONLY:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from qtg_dagster.lanes.cex.accounts import VenueAccount
 from qtg_dagster.lanes.cex.matching import transaction_hash
 from qtg_dagster.lanes.cex.reply import LookupFailed, NoSuchRow
-from qtg_dagster.lanes.cex.venue import Call, DepositRow, Identity, Venue, Window, WithdrawalRow
+from qtg_dagster.lanes.cex.venue import Call, DepositRow, Identity, RowState, Venue, Window, WithdrawalRow
 
 #: Clocks differ and rows are stamped a little off: windows are this much wider.
 MARGIN = timedelta(minutes=10)
@@ -56,6 +57,26 @@ async def withdrawals_by_ids(
         if {row.withdrawal_id for row in rows} == wanted:
             break
     return _unique(rows)
+
+
+async def with_their_ends(
+    account: VenueAccount, rows: tuple[WithdrawalRow, ...], now: datetime
+) -> tuple[WithdrawalRow, ...]:
+    """The same rows, those that are held as the venue tells of them by id, where that says more."""
+    if not account.venue.ends_told_by_id:
+        return rows
+    told = []
+    for row in rows:
+        found = (row,) if row.state is not RowState.HELD else await _by_id(account, row, now)
+        told += [replace(one, client_id=one.client_id or row.client_id) for one in found]
+    return tuple(told)
+
+
+async def _by_id(account: VenueAccount, row: WithdrawalRow, now: datetime) -> tuple[WithdrawalRow, ...]:
+    found = await withdrawals_by_ids(account, [row.withdrawal_id], row.coin, now)
+    if len(found) != 1:
+        raise LookupFailed("NOT_TOLD_BY_ID", f"{row.withdrawal_id} is on record, and by its id there are {len(found)}")
+    return found
 
 
 async def withdrawals_by_transaction(

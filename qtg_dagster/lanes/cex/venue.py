@@ -274,6 +274,7 @@ class Venue(ABC):
     saved_addresses_only: bool = False  # withdrawals name an entry of the address book
     takes_fee_ceiling: bool = False  # a withdrawal can name the most that it may cost
     lists_closed_networks: bool = True  # else a network that is missing may be closed for the moment
+    ends_told_by_id: bool = False  # of a row that is held, the venue may say more when asked for it by its id
     histories_of_all_coins: bool = True  # else a history has to be asked for coin by coin
     newest_first: bool = False  # histories take no bounds in time: they are read from the newest page on
     rows_show_destination: bool = True  # else a person has to see on the venue's pages where a withdrawal went

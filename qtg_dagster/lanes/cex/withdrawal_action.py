@@ -41,7 +41,7 @@ from qtg_dagster.lanes.cex.prepared_order import payload_of, sendable_order
 from qtg_dagster.lanes.cex.refusal import Refusal
 from qtg_dagster.lanes.cex.reply import LookupFailed
 from qtg_dagster.lanes.cex.travel_rule import sendable_call, told_of
-from qtg_dagster.lanes.cex.venue import Order
+from qtg_dagster.lanes.cex.venue import Identity, Order
 from qtg_dagster.lanes.cex.wallets import wallet_balance
 from qtg_dagster.lanes.cex.withdrawal_destination import as_prepared, as_saved
 from qtg_dagster.lanes.cex.withdrawal_preflight import check_withdrawal
@@ -104,7 +104,7 @@ class WithdrawalAction:
         balance = await wallet_balance(withdrawal.account, withdrawal.order.coin)
         now = self._clock.now()
         looks_alike = {}
-        if not withdrawal.account.venue.identity.is_shown:
+        if withdrawal.account.venue.identity is not Identity.SEARCHABLE:
             looks_alike = {SEEN_BEFORE: await seen_before(withdrawal, now)}
         return PreparedAction.of(
             action_type=context.action_type,

@@ -17,6 +17,7 @@ from qtg_dagster.lanes.cex.fingerprint import Fit, Trace, fitting
 from qtg_dagster.lanes.cex.histories import (
     MARGIN,
     deposits_since,
+    with_their_ends,
     withdrawals_between,
     withdrawals_by_client_id,
     withdrawals_by_ids,
@@ -25,7 +26,7 @@ from qtg_dagster.lanes.cex.matching import differences, differing_terms, transac
 from qtg_dagster.lanes.cex.negative_proof import AFTER_EXPIRY, Absence, ArrivalWitness, balance_is_untouched
 from qtg_dagster.lanes.cex.orders import Withdrawal
 from qtg_dagster.lanes.cex.travel_rule import refuse_wrong_record
-from qtg_dagster.lanes.cex.venue import CoinBalance, Order, RowState, Venue, Window, WithdrawalRow
+from qtg_dagster.lanes.cex.venue import CoinBalance, Identity, Order, RowState, Venue, Window, WithdrawalRow
 from qtg_dagster.lanes.cex.wallets import wallet_balance
 from qtg_dagster.lanes.cex.withdrawal_refs import BOUND, withdrawal_refs
 from qtg_dagster.lanes.cex.withdrawal_resend import Resends, may_be_sent_again, send_again, why_not_again
@@ -99,17 +100,25 @@ async def look_up(
     """What the venue's record says of this withdrawal; None when it is not on record. Raises `LookupFailed`."""
     account, order = withdrawal.account, withdrawal.order
     refuse_wrong_record(account, order)
-    if account.venue.identity.is_shown:
+    if account.venue.identity is Identity.SEARCHABLE:
         return judge_rows(
             withdrawal, await withdrawals_by_client_id(account, order.client_id, order.coin, attempt.prepared_at, now)
         )
+    seen = None
+    if account.venue.identity is Identity.ON_ROWS:
+        seen = await _since(withdrawal, attempt, now)
+        named = tuple(row for row in seen if row.client_id == order.client_id)
+        if named:
+            return judge_rows(withdrawal, await with_their_ends(account, named, now))
     bound = node_refs.get(BOUND)
     if isinstance(bound, Mapping) and bound.get("client_id") == order.client_id:
         rows = await withdrawals_by_ids(account, [str(bound["withdrawal_id"])], order.coin, now)
         verdict = judge_bound(withdrawal, attempt, rows)
         if verdict is None or verdict.status is ResultStatus.UNKNOWN or not account.venue.takes_copies:
             return verdict
-        return judge_copies(withdrawal, attempt, rows, await _since(withdrawal, attempt, now)) or verdict
+        return judge_copies(withdrawal, attempt, rows, seen or await _since(withdrawal, attempt, now)) or verdict
+    if seen is not None:
+        return judge_unnamed(withdrawal, attempt, seen)
     return judge_fit(withdrawal, attempt, await _since(withdrawal, attempt, now))
 
 
@@ -139,6 +148,17 @@ def judge_copies(
     message = f"withdrawal {', '.join(sorted(known))} is this one, and {named} may be of a copy of the request"
     evidence = {"rows": [redact(row.raw) for row in (*ours, *copies)]}
     return for_operator("SEVERAL_ON_RECORD", f"{message}. {attempt.look_at(withdrawal)}", evidence)
+
+
+def judge_unnamed(withdrawal: Withdrawal, attempt: Attempt, rows: tuple[WithdrawalRow, ...]) -> ExecutionResult | None:
+    """Where rows carry ids, one that hides its own proves nothing: if it could be ours, it is a person's."""
+    trace = attempt.trace(withdrawal)
+    found = [row for row in rows if row.client_id is None and trace.could_be(row, withdrawal.account.venue)]
+    if not found:
+        return None
+    named = ", ".join(row.withdrawal_id for row in found)
+    message = f"withdrawal {named} on record could be this one, and does not show our id. {attempt.look_at(withdrawal)}"
+    return for_operator("UNNAMED_ON_RECORD", message, {"rows": [redact(row.raw) for row in found]})
 
 
 def judge_fit(withdrawal: Withdrawal, attempt: Attempt, rows: tuple[WithdrawalRow, ...]) -> ExecutionResult | None:
@@ -173,7 +193,8 @@ def judge_rows(
     client_id = str((adopted_refs or {}).get("withdrawal_client_id", withdrawal.order.client_id))
     evidence = {"client_id": client_id, "rows": [redact(row.raw) for row in rows]}
     if len(rows) > 1:
-        return for_operator("SEVERAL_ON_RECORD", f"{len(rows)} withdrawals carry one id", evidence)
+        several = ", ".join(row.withdrawal_id for row in rows)
+        return for_operator("SEVERAL_ON_RECORD", f"{len(rows)} withdrawals carry one id: {several}", evidence)
     row = rows[0]
     wrong = differing(withdrawal.order, row, withdrawal.account.venue)
     if wrong:

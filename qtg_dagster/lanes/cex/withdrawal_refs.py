@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from qtg_dagster.lanes.cex.orders import Withdrawal
+from qtg_dagster.lanes.cex.venue import Identity
 
 BOUND = "withdrawal_bound"
 #: The venue's id beside the venue: two venues may give the same one.
@@ -22,7 +23,7 @@ def withdrawal_refs(withdrawal: Withdrawal, withdrawal_id: str) -> dict[str, Any
 
 
 def bound_refs(withdrawal: Withdrawal, withdrawal_id: str) -> dict[str, Any]:
-    """The id that the venue gave to this very request, where its rows will not say that they are ours."""
-    if withdrawal.account.venue.identity.is_shown:
+    """The id that the venue gave to this very request, where its rows may not say that they are ours."""
+    if withdrawal.account.venue.identity is Identity.SEARCHABLE:
         return {}
     return {BOUND: {"client_id": withdrawal.order.client_id, "withdrawal_id": withdrawal_id}}

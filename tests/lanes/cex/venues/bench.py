@@ -34,7 +34,7 @@ class Bench:
     the venue tells what a key may do, what a withdrawal will cost, and what is on its way out; `lists_unproven`
     whether its address book shows addresses that may not be paid yet. `undone` is its one word for all that was given
     back. `lost_deposit` is the stand-in's status of a deposit whose word here says that it will not be credited; None
-    = none.
+    = none. `deposits_have_ids` is false where the adapter has to make an id out of what a deposit is.
     """
 
     wire: str
@@ -55,6 +55,7 @@ class Bench:
     tells_withdrawing: bool = True
     lists_unproven: bool = True
     undone: str | None = None
+    deposits_have_ids: bool = True
 
     @property
     def venue(self) -> Venue:

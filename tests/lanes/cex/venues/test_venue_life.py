@@ -84,7 +84,7 @@ async def test_health_and_balances(bench: Bench, open_desk: Any, order: Any) -> 
 async def test_what_the_venues_words_mean(
     bench: Bench, status: str, means: ResultStatus, code: str | None, open_desk: Any, order: Any
 ) -> None:
-    if code == "WITHDRAWAL_FAILED" and bench.undone is not None:
+    if means is ResultStatus.FAILED and bench.undone is not None:
         code = f"WITHDRAWAL_{bench.undone}"
     desk = await open_desk(bench)
     accepted = await submit(desk, order())

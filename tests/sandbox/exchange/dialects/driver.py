@@ -68,6 +68,7 @@ class Driver(ABC):
     closed: ClassVar[str]  # the venue's words for a network that is closed
     withdrawal_words: ClassVar[Mapping[str, str]]  # the ledger's status -> the wire's, for every status
     deposit_words: ClassVar[Mapping[str, str]]
+    page_least: ClassVar[int] = 1  # fewest rows that a page may be asked for
     page_limit: ClassVar[int]  # most rows of a page; one more is refused
 
     @abstractmethod
