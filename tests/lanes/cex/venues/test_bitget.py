@@ -318,8 +318,10 @@ def test_times_of_the_venue() -> None:
     assert (
         VENUE.read_answer_time({**body([]), "requestTime": "1774785600000"}) == VENUE.read_answer_time(body([])) == NOW
     )
+    for without in ({"code": "00000"}, {"requestTime": None}, {"requestTime": ""}, []):
+        assert VENUE.read_answer_time(without) is None
     with pytest.raises(LookupFailed):
-        VENUE.read_answer_time({"code": "00000"})
+        VENUE.read_answer_time({"requestTime": "soon"})
 
 
 @pytest.mark.parametrize(

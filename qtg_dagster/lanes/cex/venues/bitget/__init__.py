@@ -143,8 +143,10 @@ class BitgetVenue(Venue):
     def read_server_time(self, body: Any) -> datetime:
         return moment(field(data_of(body, "server time"), "serverTime", "server time"))
 
-    def read_answer_time(self, body: Any) -> datetime:
-        return moment(field(body, "requestTime", "envelope"))
+    def read_answer_time(self, body: Any) -> datetime | None:
+        """Some documented answers come without it."""
+        told = body.get("requestTime") if isinstance(body, dict) else None
+        return None if told in (None, "") else moment(told)
 
     def networks(self, coin: str) -> tuple[Call, ...]:
         return (Call("publicSpotGetV2SpotPublicCoins", {"coin": coin}),)
