@@ -345,6 +345,7 @@ def test_success_without_an_id_is_unknown(data: Any) -> None:
 def test_success_with_an_id_is_acceptance_and_beside_words_it_is_not() -> None:
     accepted = decide(reply(ok({"withdrawalId": "670d"})), VENUE.submit_rules)
     assert (accepted.verdict, accepted.withdrawal_id) == (Verdict.ACCEPTED, "670d")
+    assert verdict(ok({"withdrawalId": "670d"}) | {"msg": "success"}) is Verdict.ACCEPTED
     assert verdict(ok({"withdrawalId": "670d"}) | {"msg": "Unsuccessful!"}) is Verdict.UNKNOWN
     assert verdict({"data": {"withdrawalId": "670d"}}) is Verdict.UNKNOWN
 

@@ -13,10 +13,15 @@ from qtg_dagster.sandbox.exchange.faults import FaultKind
 from tests.lanes.cex.venues.bench import Bench, benches
 
 #: What a row of such a venue looks like when it hides our id.
-HIDDEN = {"kucoin": {"remark": ""}}
+HIDDEN: dict[str, dict[str, Any]] = {"kucoin": {"remark": ""}, "coinbase": {"idem": None}}
+#: What a row looks like that goes somewhere else.
+ELSEWHERE: dict[str, dict[str, Any]] = {
+    "kucoin": {"address": "0x" + "ee" * 20},
+    "coinbase": {"to": {"resource": "address", "address": "0x" + "ee" * 20}},
+}
 ON_ROWS = pytest.mark.parametrize(
     "bench",
-    [bench for bench in benches() if bench.venue.identity is Identity.ON_ROWS and bench.wire in HIDDEN],
+    [bench for bench in benches() if bench.venue.identity is Identity.ON_ROWS],
     ids=lambda bench: bench.wire,
 )
 UNSEEN = FaultKind.LOSE_REPLY_AFTER_EXECUTION
@@ -99,13 +104,12 @@ async def test_the_answer_to_another_request_is_not_believed_against_a_row_with_
 
 
 @ON_ROWS
-@pytest.mark.parametrize("differing", [{"amount": "1.4"}, {"address": "0x" + "ee" * 20}])
 async def test_a_hidden_row_that_cannot_be_ours_is_no_doubt_and_no_proof(
-    bench: Bench, differing: dict[str, Any], open_desk: Any, order: Any
+    bench: Bench, open_desk: Any, order: Any
 ) -> None:
     desk = await open_desk(bench)
     prepared = await lost(desk, order())
-    await hide(desk, bench, **differing)
+    await hide(desk, bench, **ELSEWHERE[bench.wire])
     looked = await desk.executor("withdrawal_action").recover(order({"prepared": prepared}))
     assert (looked.status, looked.error_code) == (ResultStatus.UNKNOWN, "NOT_ON_RECORD_YET")
 
@@ -115,6 +119,45 @@ async def test_a_row_with_our_id_and_other_terms_is_a_persons(bench: Bench, open
     desk = await open_desk(bench)
     prepared = await lost(desk, order())
     (made,) = await desk.executed()
-    await desk.control.show_instead("venue_a", made["id"], amount="1.4")
+    await desk.control.show_instead("venue_a", made["id"], **ELSEWHERE[bench.wire])
     looked = await desk.executor("withdrawal_action").recover(order({"prepared": prepared}))
     assert (looked.status, looked.error_code) == (ResultStatus.UNKNOWN, "OTHER_ON_RECORD")
+
+
+async def test_a_row_without_the_venues_own_id_is_found_and_followed_too(open_desk: Any, order: Any) -> None:
+    """As KuCoin's documents show payments that stay inside the venue."""
+    (bench,) = [bench for bench in benches() if bench.wire == "kucoin"]
+    desk = await open_desk(bench)
+    prepared = await lost(desk, order())
+    (made,) = await desk.executed()
+    inside = {"id": None, "isInner": True, "walletTxId": None}
+    await desk.control.show_instead("venue_a", made["id"], **inside)
+    found = await desk.executor("withdrawal_action").recover(order({"prepared": prepared}))
+    assert found.status is ResultStatus.COMPLETED, found
+    refs = found.provider_refs
+    ids = {"withdrawal_id": refs["exchange_withdrawal_id"], "client_id": refs["withdrawal_client_id"]}
+    following = order(amount=None, destination=None, **ids)
+    observe = desk.executor("withdrawal_observe").observe
+    assert (await observe(following)).status is ResultStatus.OBSERVING
+    await desk.control.show_instead("venue_a", made["id"], **inside, status="FAILURE")
+    assert (await observe(following)).error_code == "HELD_AT_VENUE"  # nothing says that the funds are back
+    await desk.control.show_instead("venue_a", made["id"], **inside, status="SUCCESS")
+    done = await observe(following)
+    assert (done.status, done.provider_refs["internal_transfer"]) == (ResultStatus.COMPLETED, ids["withdrawal_id"])
+
+
+async def test_a_lost_one_that_failed_is_failed_once_its_id_says_that_funds_are_back(
+    open_desk: Any, order: Any
+) -> None:
+    (bench,) = [bench for bench in benches() if bench.wire == "kucoin"]
+    desk = await open_desk(bench)
+    action = desk.executor("withdrawal_action")
+    prepared = await lost(desk, order())
+    (made,) = await desk.executed()
+    await desk.control.reject("venue_a", made["id"], status=5)
+    await desk.control.show_instead("venue_a", made["id"], returnStatus="NOT_RETURN")
+    held = await action.recover(order({"prepared": prepared}))
+    assert held.status is ResultStatus.COMPLETED  # on record, and for whoever follows it to say how it ends
+    await desk.control.show_instead("venue_a", made["id"])
+    failed = await action.recover(order({"prepared": prepared}))
+    assert (failed.status, failed.error_code) == (ResultStatus.FAILED, "WITHDRAWAL_FAILED")

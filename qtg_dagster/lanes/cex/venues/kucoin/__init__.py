@@ -94,7 +94,7 @@ def _read_submit(body: Any) -> SubmitBody:
         error_code=None if code in (SUCCESS, "") else code,
         message=str(body.get("msg") or ""),
         withdrawal_id=data.get("withdrawalId") if isinstance(data, dict) else None,
-        success=code == SUCCESS and not body.get("msg"),
+        success=code == SUCCESS and str(body.get("msg") or "").lower() in ("", "success"),  # it comes with a no as well
     )
 
 

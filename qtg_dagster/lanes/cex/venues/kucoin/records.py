@@ -46,7 +46,6 @@ CHAIN_ALIASES: Mapping[str, str] = {
     "arbitrumone": "arbitrum",
     "arbitrum one": "arbitrum",
     "avax c-chain": "avaxc",
-    "aptos": "aptos",
     "op": "optimism",
     "solana": "sol",
 }
