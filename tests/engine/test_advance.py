@@ -22,18 +22,26 @@ async def test_two_branches_that_end_at_the_same_moment_release_their_join(desk:
     assert await desk.dispatch(2) == 2
     async with desk.engine.database.transaction() as holder:
         await holder.execute(text("SELECT 1 FROM qtg.movement_requests FOR NO KEY UPDATE"))
-        engines = (desk.engine, replace(desk.engine))  # two writers, as two processes have
-        both = asyncio.gather(*(observe_active_nodes(engine, desk.runner, 1) for engine in engines))
 
-        async def both_wait() -> bool:
+        async def waiting() -> int:
             [row] = await desk.rows(
                 "SELECT count(*) AS waiting FROM pg_stat_activity "
                 "WHERE datname = current_database() AND wait_event_type = 'Lock'"
             )
-            return row["waiting"] == 2
+            return int(row["waiting"])
 
+        async def one_waits() -> bool:
+            return await waiting() == 1
+
+        async def both_wait() -> bool:
+            return await waiting() == 2
+
+        # Two writers, as two processes have; the second claims when the first has, or they may try for the same node.
+        first = asyncio.create_task(observe_active_nodes(desk.engine, desk.runner, 1))
+        await until(one_waits, "a branch waits for the movement's lock")
+        second = asyncio.create_task(observe_active_nodes(replace(desk.engine), desk.runner, 1))
         await until(both_wait, "both branches wait for the movement's lock")
-    assert await both == [1, 1]
+    assert (await first, await second) == (1, 1)
     assert await desk.states() == {"top": "COMPLETED", "left": "COMPLETED", "right": "COMPLETED", "bottom": "READY"}
 
 
