@@ -350,46 +350,6 @@ def test_success_with_an_id_is_acceptance_and_beside_words_it_is_not() -> None:
     assert verdict({"data": {"withdrawalId": "670d"}}) is Verdict.UNKNOWN
 
 
-def test_a_page_names_coin_bounds_and_number() -> None:
-    for asked in (VENUE.withdrawals("ETH", WINDOW, None), VENUE.deposits("ETH", WINDOW, None)):
-        assert dict(asked.params) == {
-            "currency": "ETH",
-            "currentPage": "1",
-            "pageSize": "500",
-            "startAt": "1774785599000",
-            "endAt": "1774785600000",
-        }
-    assert VENUE.withdrawals("ETH", WINDOW, "7").params["currentPage"] == "7"
-    with pytest.raises(LookupFailed, match="one coin"):
-        VENUE.withdrawals(None, WINDOW, None)
-
-
-def test_pages_are_read_to_the_last_that_is_told_of() -> None:
-    pages = VENUE.withdrawal_pages
-    first = body(ROW, ROW, pageSize=2, totalNum=3, totalPage=2)
-    assert pages.following(first, [ROW, ROW], None) == "2"
-    last = body(ROW, currentPage=2, pageSize=2, totalNum=3, totalPage=2)
-    assert pages.following(last, [ROW], "2") is None
-    assert pages.following(body(totalPage=0), [], None) is None
-
-
-@pytest.mark.parametrize(
-    ("envelope", "rows", "says"),
-    [
-        ({"currentPage": 2}, [ROW], "OTHER_PAGE"),
-        ({"totalNum": 9}, [ROW], "PAGES_END_EARLY"),
-        ({"totalNum": 3, "totalPage": 3}, [], "PAGES_END_EARLY"),
-        ({"totalPage": None}, [ROW], "MALFORMED"),
-        ({"totalPage": "many"}, [ROW], "MALFORMED"),
-    ],
-)
-def test_a_page_that_contradicts_itself_ends_nothing(
-    envelope: dict[str, Any], rows: list[dict[str, Any]], says: str
-) -> None:
-    with pytest.raises(LookupFailed, match=says):
-        VENUE.withdrawal_pages.following(body(*rows, **envelope), rows, None)
-
-
 CHAIN = {
     "chainName": "ERC20",
     "chainId": "eth",

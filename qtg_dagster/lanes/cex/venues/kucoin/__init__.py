@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from qtg_dagster.lanes.cex.outcome import SubmitBody, SubmitRules
 from qtg_dagster.lanes.cex.paging import Rows
@@ -63,6 +63,8 @@ _PAGE = 500
 @dataclass(frozen=True, slots=True)
 class _ByPageOfMany:
     """Pages counted from one; every answer says which it is and how many there are."""
+
+    rows_shift: ClassVar[bool] = True
 
     def following(self, body: Any, rows: Rows, cursor: str | None) -> str | None:
         page = data_of(body, "page")
