@@ -86,10 +86,12 @@ class VenueRecord:
         withdrawn = History(
             *("withdrawals", venue.withdrawals, venue.read_withdrawals, venue.withdrawal_pages, withdrawal),
             unbounded=venue.newest_first,
+            newest=venue.newest_on_page,
         )
         deposited = History(
             *("deposits", venue.deposits, venue.read_deposits, venue.deposit_pages, self._deposit),
             unbounded=venue.newest_first,
+            newest=venue.newest_on_page,
         )
         return withdrawn, deposited
 

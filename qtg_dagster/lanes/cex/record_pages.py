@@ -40,6 +40,7 @@ class History:
     pages: Paging
     seen: Callable[[Any], SeenTransfer]
     unbounded: bool = False
+    newest: Callable[[Any], datetime | None] = lambda _: None  # of a page that holds other rows as well
 
     @property
     def rows_shift(self) -> bool:
@@ -106,7 +107,8 @@ class PageReader:
             twice = next(key for key in keys if keys.count(key) > 1)
             raise LookupFailed("AMBIGUOUS", f"{history.name}: two rows of one page share the key {twice!r}")
         self.found.update({row.row_key: row for row in rows if _within(row.occurred_at, window)})
-        past = bool(rows) and all(row.occurred_at < window.start for row in rows)
+        newest = history.newest(body) or max((row.occurred_at for row in rows), default=None)
+        past = newest is not None and newest < window.start
         return keys, following, past
 
 

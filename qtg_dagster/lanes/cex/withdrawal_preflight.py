@@ -50,6 +50,7 @@ async def check_withdrawal(
         return not_now("NETWORK_SUSPENDED", message, retry_after_seconds=PASSING_SECONDS)
     rules = network_rules(withdrawal, listed)
     check_amount_rules(withdrawal, rules)
+    check_ceiling_holds(withdrawal, rules, controls)
     check_memo(withdrawal, rules)
     check_address(withdrawal, rules)
     check_balance(withdrawal, rules, balance)
@@ -140,6 +141,13 @@ def check_amount_rules(withdrawal: Withdrawal, rules: NetworkRules) -> None:
             f"the fee is {plain_decimal(fee)}, the ceiling {ceiling}",
             "Wait, or raise the ceiling by review.",
         )
+
+
+def check_ceiling_holds(withdrawal: Withdrawal, rules: NetworkRules, controls: RiskControls) -> None:
+    """Raise `InvalidInput` for a template's fee ceiling where the fee is not known before it is taken."""
+    if controls.max_fee is not None and not rules.fee_known:
+        problem = f"{withdrawal.account.key} says what it takes only afterwards, so no ceiling can be kept"
+        raise InvalidInput("risk_controls.max_fee", problem, "Remove it by review, or withdraw elsewhere.")
 
 
 def check_memo(withdrawal: Withdrawal, rules: NetworkRules) -> None:

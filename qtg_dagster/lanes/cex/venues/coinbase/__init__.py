@@ -12,7 +12,7 @@ from uuid import UUID
 
 from qtg_dagster.lanes.cex.outcome import SubmitBody, SubmitRules
 from qtg_dagster.lanes.cex.paging import ByToken
-from qtg_dagster.lanes.cex.readings import field, moment_of_seconds, rows, text
+from qtg_dagster.lanes.cex.readings import field, moment_of_seconds, rows
 from qtg_dagster.lanes.cex.venue import (
     Access,
     Call,
@@ -32,6 +32,7 @@ from qtg_dagster.lanes.cex.venues.coinbase.records import (
     NETWORKS,
     balance,
     deposits_in,
+    destination_tag,
     network_rules,
     newest_in,
     next_page,
@@ -93,8 +94,11 @@ class CoinbaseVenue(Venue):
     submit_rules = SubmitRules(
         read=_read_answer,
         refusals=REFUSALS,
-        # A copy of a request that was taken comes with a token that is used up, or finds the balance gone.
-        confirm_first=frozenset({"authentication_error", "validation_error"}),
+        # A copy of a request that was taken comes with a token that is used up, too soon after it, or finds the balance
+        # or a limit used up.
+        confirm_first=frozenset(
+            {"authentication_error", "rate_limit_exceeded", "two_factor_required", "validation_error"}
+        ),
         duplicate_texts=("duplicate", "idem ", "already exist"),
     )
     access_codes = MappingProxyType(
@@ -201,7 +205,7 @@ class CoinbaseVenue(Venue):
             DepositAddress(
                 network=str(field(row, "network", "deposit address")),
                 address=str(field(row, "address", "deposit address")),
-                memo=text(row.get("destination_tag")),
+                memo=destination_tag(row),
             )
             for row in rows(field(body, "data", "deposit addresses"), "deposit addresses")
         )

@@ -27,16 +27,23 @@ NETWORKS = (
     *("arbitrum", "avacchain", "base", "bitcoin", "bitcoincash", "cardano", "cosmos", "dogecoin", "ethereum"),
     *("litecoin", "near", "optimism", "polkadot", "polygon", "ripple", "solana", "stellar", "sui", "tezos"),
 )
-_MONEY = frozenset({"send", "receive"})
+_SENT = frozenset({"send", "receive"})
+_CAME = _SENT | {"tx"}  # what the venue has not sorted yet is a `tx`
 _OFF_CHAIN = "off_blockchain"
 
 
 def next_page(body: Any) -> str | None:
-    """The id that the next page starts after, in the link that the venue gives; none on the last page."""
-    link = field(body, "pagination", "page").get("next_uri")
-    if link in (None, ""):
-        return None
-    found = parse_qs(urlsplit(str(link)).query).get("starting_after")
+    """The id that the next page starts after, by itself or in a link; none on the last page.
+
+    A page that says nothing of either may have been cut.
+    """
+    pages = field(body, "pagination", "page")
+    if not isinstance(pages, dict) or not {"next_starting_after", "next_uri"} & set(pages):
+        raise LookupFailed("MALFORMED", "page: nothing says what comes after it")
+    named, link = text(pages.get("next_starting_after")), text(pages.get("next_uri"))
+    if named is not None or link is None:
+        return named
+    found = parse_qs(urlsplit(link).query).get("starting_after")
     if not found:
         raise LookupFailed("MALFORMED", f"page: {link!r} does not say where the next one starts")
     return found[0]
@@ -48,21 +55,21 @@ def newest_in(body: Any) -> datetime | None:
 
 
 def withdrawals_in(body: Any) -> tuple[WithdrawalRow, ...]:
-    """What was sent, and nothing else of the page."""
-    return tuple(_withdrawal(row) for row in _listed(body) if _is_money(row) and _signed(row) < 0)
+    """What was sent: by its type, or by an id of its sender, which nothing else has, whatever its type is so far."""
+    return tuple(_withdrawal(row) for row in _listed(body) if _is_sent(row) and _signed(row) < 0)
 
 
 def deposits_in(body: Any) -> tuple[DepositRow, ...]:
     """What came in over a network or from another customer."""
-    return tuple(_deposit(row) for row in _listed(body) if _is_money(row) and _signed(row) > 0)
+    return tuple(_deposit(row) for row in _listed(body) if row.get("type") in _CAME and _signed(row) > 0)
 
 
 def _listed(body: Any) -> Sequence[Mapping[str, Any]]:
     return rows(field(body, "data", "transactions"), "transactions")
 
 
-def _is_money(row: Mapping[str, Any]) -> bool:
-    return row.get("type") in _MONEY
+def _is_sent(row: Mapping[str, Any]) -> bool:
+    return row.get("type") in _SENT or text(row.get("idem")) is not None
 
 
 def _signed(row: Mapping[str, Any]) -> Decimal:
@@ -81,17 +88,17 @@ def _withdrawal(row: Mapping[str, Any]) -> WithdrawalRow:
     network, to = _part(row, "network"), _part(row, "to")
     status = str(field(row, "status", "transaction"))
     state, listed = state_in(STATES, status)
-    fee = _money(network, "transaction_fee")
-    arrives = _money(network, "transaction_amount")
+    coin = str(field(row["amount"], "currency", "transaction"))
+    arrives, fee = _split(-_signed(row), coin, network)
     return WithdrawalRow(
         withdrawal_id=ident(row, "id", "transaction"),
         client_id=text(row.get("idem")),
-        coin=str(field(row["amount"], "currency", "transaction")),
+        coin=coin,
         network=text(network.get("network_name")),
         address=text(to.get("address")) or text(_part(to, "address_info").get("address")),
-        memo=text(_part(to, "address_info").get("destination_tag")),
-        amount=-_signed(row) - (fee or 0) if arrives is None else arrives,
-        fee=fee or Decimal(0),
+        memo=destination_tag(to),
+        amount=arrives,
+        fee=fee,
         state=state,
         raw_status=status,
         status_listed=listed,
@@ -111,7 +118,7 @@ def _deposit(row: Mapping[str, Any]) -> DepositRow:
         coin=str(field(row["amount"], "currency", "transaction")),
         network=text(network.get("network_name")),
         address=text(_part(row, "to").get("address")),
-        memo=text(_part(_part(row, "to"), "address_info").get("destination_tag")),
+        memo=destination_tag(_part(row, "to")),
         amount=_signed(row),
         state=state,
         raw_status=status,
@@ -127,9 +134,24 @@ def _part(row: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _money(network: Mapping[str, Any], name: str) -> Decimal | None:
-    told = _part(network, name).get("amount")
-    return None if told is None else decimal(told, name)
+def destination_tag(place: Mapping[str, Any]) -> str | None:
+    """Beside the address in `address_info`, or in older rows beside the address itself."""
+    return text(_part(place, "address_info").get("destination_tag")) or text(place.get("destination_tag"))
+
+
+def _split(total: Decimal, coin: str, network: Mapping[str, Any]) -> tuple[Decimal, Decimal]:
+    """What arrives, and the fee. One that is paid in another coin takes nothing from this one."""
+    fee, arrives = (_money(network, name, coin) for name in ("transaction_fee", "transaction_amount"))
+    if arrives is None:
+        arrives = total - (fee or Decimal(0))
+    if arrives < 0:
+        raise LookupFailed("MALFORMED", "transaction: its fee is more than all of it")
+    return arrives, fee or Decimal(0)
+
+
+def _money(network: Mapping[str, Any], name: str, coin: str) -> Decimal | None:
+    told = _part(network, name)
+    return decimal(told.get("amount"), name) if told.get("currency") == coin else None
 
 
 def network_rules(account: Any, coin: str) -> tuple[NetworkRules, ...]:
@@ -141,7 +163,7 @@ def network_rules(account: Any, coin: str) -> tuple[NetworkRules, ...]:
     return tuple(
         NetworkRules(
             network=name,
-            withdraw_enabled=field(account, "allow_withdrawals", "account") is True,
+            withdraw_enabled=account.get("allow_withdrawals") is not False,  # which newer answers leave out
             fee=Decimal(0),
             minimum=step,
             maximum=None,

@@ -19,6 +19,7 @@ from qtg_dagster.sandbox.exchange.wire import Parameters, Refusal, VenueRequest
 
 _SCHEMES = ("", "https://", "http://")
 _SLACK_SECONDS = 30
+_LIFETIME_SECONDS = 120
 
 
 class CoinbaseParameters(Parameters):
@@ -70,7 +71,9 @@ def authenticate(
         raise _unauthorized("invalid token header")
     _verify(key, f"{parts[0]}.{parts[1]}", _bytes(parts[2]))
     begins, ends = claims.get("nbf"), claims.get("exp")
-    if not isinstance(begins, int) or not isinstance(ends, int):
+    if claims.get("iss") != "coinbase-cloud" or claims.get("aud") != ["retail_rest_api_proxy"]:
+        raise _unauthorized("the token was made for another service")
+    if type(begins) is not int or type(ends) is not int or not 0 < ends - begins <= _LIFETIME_SECONDS:
         raise _unauthorized("invalid token times")
     if not begins - _SLACK_SECONDS <= now_ms / 1000 < ends:
         raise _unauthorized("request timestamp expired")
