@@ -218,7 +218,7 @@ def test_no_other_code_is_one(code: int) -> None:
 
 
 def test_what_a_copy_of_a_taken_request_is_answered_with_is_confirmed_first() -> None:
-    assert VENUE.submit_rules.confirm_first == {"10002", "10006", "131086", "131088"}
+    assert VENUE.submit_rules.confirm_first == {"10002", "10006", "131086", "131088", "131096", "131212"}
     assert {decide(reply(code), VENUE.submit_rules).verdict for code in (131082, 10014)} == {Verdict.DUPLICATE}
     assert not REFUSALS & {"131001", "131003", "131085", "131201", "10016"}
 

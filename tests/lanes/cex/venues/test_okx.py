@@ -131,7 +131,7 @@ def test_a_window_has_both_its_ends_and_the_cursor_takes_the_later_one() -> None
 def test_every_listed_code_is_a_refusal(code: str) -> None:
     for status in (200, 400, 401):
         found = decide(reply({"code": code, "msg": "no", "data": []}, status), VENUE.submit_rules)
-        assert (found.verdict, found.confirm_first) == (Verdict.REJECTED, code in ("50011", "50102", "58350"))
+        assert (found.verdict, found.confirm_first) == (Verdict.REJECTED, code in ("50011", "50102", "58205", "58350"))
     assert decide(reply({"code": code, "data": []}, 500), VENUE.submit_rules).verdict is Verdict.UNKNOWN
     assert decide(reply(body({"wdId": "7"}, code=code)), VENUE.submit_rules).verdict is Verdict.UNKNOWN
 

@@ -87,8 +87,8 @@ class BybitVenue(Venue):
     submit_rules = SubmitRules(
         read=_read_submit,
         refusals=REFUSALS,
-        # A copy of a request that was taken comes too late, too soon after it, or finds its limits used up by it.
-        confirm_first=frozenset({"10002", "10006", "131086", "131088"}),
+        # A copy of a request that was taken comes too late, too soon after it, or finds limits and balance used up.
+        confirm_first=frozenset({"10002", "10006", "131086", "131088", "131096", "131212"}),
         duplicate_codes=frozenset({"131082", "10014"}),
         duplicate_texts=("duplicate", "do not repeat"),
     )

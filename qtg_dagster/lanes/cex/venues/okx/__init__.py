@@ -93,8 +93,8 @@ class OkxVenue(Venue):
     submit_rules = SubmitRules(
         read=_read_submit,
         refusals=REFUSALS,
-        # Late, throttled, or short of what the first copy of the same request took.
-        confirm_first=frozenset({"50011", "50102", "58350"}),
+        # Late, throttled, or short of what the first copy of the same request took: of the balance, or of a limit.
+        confirm_first=frozenset({"50011", "50102", "58205", "58350"}),
         duplicate_texts=("duplicate", "already exist", "repeat"),
     )
 
