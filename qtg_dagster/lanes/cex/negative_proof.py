@@ -80,11 +80,16 @@ class Absence:
         return EARLY_LOOK_SECONDS if self.lookups == 0 else _BETWEEN_LOOKUPS.total_seconds()
 
 
-def balance_is_untouched(before: CoinBalance, now: CoinBalance, deposits: Iterable[DepositRow]) -> bool:
-    """Whether nothing left the wallet or is held for that: deposits made since are taken off: they hide none.
+def sign_in_wallet(before: CoinBalance, now: CoinBalance, deposits: Iterable[DepositRow]) -> str | None:
+    """What a wallet shows that speaks for a withdrawal; None where it holds what it held, but for deposits made since.
 
-    Free funds count by themselves too: most venues show what is being withdrawn among what is locked.
+    Free funds count by themselves too: most venues show what is being withdrawn among what is locked. More than deposits
+    explain is a sign as well: a transfer from another wallet, or a deposit from before, fills up what a withdrawal took.
     """
     came_in = sum((row.amount for row in deposits if row.state is not RowState.FAILED), Decimal(0))
-    all_there = now.free + now.locked - came_in >= before.free + before.locked
-    return all_there and now.free - came_in >= before.free and now.withdrawing <= before.withdrawing
+    held, held_before = now.free + now.locked - came_in, before.free + before.locked
+    if held < held_before or now.free - came_in < before.free or now.withdrawing > before.withdrawing:
+        return "the wallet holds less than before: something left it"
+    if held > held_before:
+        return "the wallet holds more than deposits explain: what came in may hide what left it"
+    return None

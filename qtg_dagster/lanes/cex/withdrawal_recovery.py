@@ -23,7 +23,7 @@ from qtg_dagster.lanes.cex.histories import (
     withdrawals_by_ids,
 )
 from qtg_dagster.lanes.cex.matching import differences, differing_terms, transaction_hash
-from qtg_dagster.lanes.cex.negative_proof import AFTER_EXPIRY, Absence, ArrivalWitness, balance_is_untouched
+from qtg_dagster.lanes.cex.negative_proof import AFTER_EXPIRY, Absence, ArrivalWitness, sign_in_wallet
 from qtg_dagster.lanes.cex.orders import Withdrawal
 from qtg_dagster.lanes.cex.travel_rule import refuse_wrong_record
 from qtg_dagster.lanes.cex.venue import CoinBalance, Identity, Order, RowState, Venue, Window, WithdrawalRow
@@ -292,8 +292,9 @@ class AbsenceJudge:
         balance = await wallet_balance(account, withdrawal.order.coin)
         deposits = await deposits_since(account, withdrawal.order.coin, since, self._clock.now())
         evidence["balance_before"], evidence["balance"] = balance_refs(attempt.balance_before), balance_refs(balance)
-        if not balance_is_untouched(attempt.balance_before, balance, deposits):
-            return "not on record, but the wallet holds less than before: something left it"
+        sign = sign_in_wallet(attempt.balance_before, balance, deposits)
+        if sign is not None:
+            return f"not on record, but {sign}"
         arrived = await witness.arrived(
             chain=config.chain, asset=config.asset, destination=config.destination, since=since
         )

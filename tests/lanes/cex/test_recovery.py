@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from qtg_dagster.domain.contract import ResultStatus
 from qtg_dagster.executors.registry import ExecutorRegistry
 from qtg_dagster.lanes.cex import register
-from qtg_dagster.lanes.cex.negative_proof import Absence, balance_is_untouched
+from qtg_dagster.lanes.cex.negative_proof import Absence, sign_in_wallet
 from qtg_dagster.lanes.cex.venue import CoinBalance
 from tests.lanes.cex.conftest import HISTORY
 
@@ -132,6 +132,22 @@ async def test_a_deposit_cannot_hide_what_left(recover: Any, venue: Any) -> None
     assert answer.status is ResultStatus.UNKNOWN
 
 
+async def test_funds_that_came_from_elsewhere_cannot_hide_what_left(recover: Any, venue: Any) -> None:
+    """12.5 left, and 20 came from another wallet of the account, which no deposit tells of."""
+    venue.balances[0]["free"] = "1007.5"
+    answer = await recover(130, 300, 301)
+    assert (answer.status, answer.error_code) == (ResultStatus.UNKNOWN, "NOT_ON_RECORD")
+    assert "may hide what left" in answer.error_message
+
+
+async def test_a_deposit_since_explains_that_the_wallet_holds_more(recover: Any, venue: Any, clock: Any) -> None:
+    at = int(clock.now().timestamp() * 1000) + 1000
+    row = {"id": "d1", "coin": "USDC", "amount": "12.5", "status": 1, "network": "ETH", "insertTime": at}
+    venue.deposits, venue.balances[0]["free"] = [row], "1012.5"
+    answer = await recover(130, 300, 301)
+    assert (answer.status, answer.error_code) == (ResultStatus.FAILED, "NOT_EXECUTED")
+
+
 async def test_funds_on_their_way_out_are_no_proof(recover: Any, venue: Any) -> None:
     venue.balances[0]["withdrawing"] = "12.5"
     answer = await recover(130, 300, 301)
@@ -205,16 +221,17 @@ def test_another_attempts_count_is_not_inherited() -> None:
 
 
 @given(st.decimals(0, 1000, places=6), st.decimals("0.000001", 1000, places=6))
-def test_a_smaller_wallet_is_never_untouched(held: Decimal, left: Decimal) -> None:
-    before = CoinBalance("USDC", held + left, Decimal(0), Decimal(0))
-    assert balance_is_untouched(before, before, ())
-    assert not balance_is_untouched(before, CoinBalance("USDC", held, Decimal(0), Decimal(0)), ())
+def test_a_wallet_that_holds_less_or_more_is_never_untouched(held: Decimal, left: Decimal) -> None:
+    more, less = (CoinBalance("USDC", free, Decimal(0), Decimal(0)) for free in (held + left, held))
+    assert sign_in_wallet(more, more, ()) is None
+    assert "less" in str(sign_in_wallet(more, less, ()))
+    assert "more" in str(sign_in_wallet(less, more, ()))
 
 
 @given(st.decimals(0, 1000, places=6), st.decimals("0.000001", 1000, places=6))
 def test_funds_that_are_locked_may_be_on_their_way_out(held: Decimal, moved: Decimal) -> None:
     before = CoinBalance("USDC", held + moved, Decimal(0), Decimal(0))
-    assert not balance_is_untouched(before, CoinBalance("USDC", held, moved, Decimal(0)), ())
+    assert sign_in_wallet(before, CoinBalance("USDC", held, moved, Decimal(0)), ()) is not None
 
 
 @pytest.mark.parametrize("other", [{"withdrawOrderId": "another"}, {}])
