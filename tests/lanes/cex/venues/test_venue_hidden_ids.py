@@ -161,3 +161,22 @@ async def test_a_lost_one_that_failed_is_failed_once_its_id_says_that_funds_are_
     await desk.control.show_instead("venue_a", made["id"])
     failed = await action.recover(order({"prepared": prepared}))
     assert (failed.status, failed.error_code) == (ResultStatus.FAILED, "WITHDRAWAL_FAILED")
+
+
+async def test_a_copy_that_hides_our_id_as_ours_does_is_a_persons(open_desk: Any, order: Any, clock: Any) -> None:
+    (bench,) = [bench for bench in benches() if bench.wire == "kucoin"]
+    desk = await open_desk(bench)
+    action = desk.executor("withdrawal_action")
+    prepared = await action.prepare(order())
+    await desk.control.order(FaultKind.DUPLICATE_REQUEST, venue="venue_a", answered="first")
+    accepted = await action.submit(order(), prepared)
+    await hide(desk, bench)
+    both = [row["id"] for row in await desk.executed()]
+    assert len(both) == 2
+    seen = await action.observe(order({"prepared": prepared, "node_refs": accepted.provider_refs}))
+    assert (seen.status, seen.error_code) == (ResultStatus.UNKNOWN, "SEVERAL_ON_RECORD")
+    clock.advance(600)
+    for one in both:  # and neither can be adopted while the other may be what became of the request
+        refused = await action.adopt(order({"prepared": prepared}), one)
+        assert (refused.status, refused.error_code) == (ResultStatus.REJECTED, "OWN_ATTEMPT_OPEN")
+        assert "looks the same" in refused.error_message
