@@ -409,6 +409,10 @@ class Venue(ABC):
     def address_book(self, coin: str) -> Call | None:
         return None
 
+    def more_of_address_book(self, asked: Call, body: Any) -> Call | None:
+        """What has to be asked after an answer to know the whole book, where one answer does not tell it."""
+        return None
+
     def read_address_book(self, body: Any) -> tuple[SavedAddress, ...]:
         raise NotImplementedError
 

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 from qtg_dagster.domain.contract import PreparedAction
 from qtg_dagster.domain.errors import InvalidInput
-from qtg_dagster.lanes.cex.accounts import VenueAccounts
+from qtg_dagster.lanes.cex.accounts import VenueAccount, VenueAccounts
 from qtg_dagster.lanes.cex.matching import same_address
 from qtg_dagster.lanes.cex.orders import Withdrawal
-from qtg_dagster.lanes.cex.reply import exact_json
-from qtg_dagster.lanes.cex.venue import Order
+from qtg_dagster.lanes.cex.reply import LookupFailed, exact_json
+from qtg_dagster.lanes.cex.venue import Order, SavedAddress
+
+_MOST_ANSWERS = 20
 
 
 async def as_saved(withdrawal: Withdrawal) -> Order:
@@ -20,12 +22,12 @@ async def as_saved(withdrawal: Withdrawal) -> Order:
     """
     account, order = withdrawal.account, withdrawal.order
     venue = account.venue
-    call = venue.address_book(order.coin) if venue.saved_addresses_only else None
-    if call is None:
+    book = await _address_book(account, order.coin) if venue.saved_addresses_only else None
+    if book is None:
         return order
     entries = [
         entry
-        for entry in venue.read_address_book(await account.read(call))
+        for entry in book
         if entry.coin in (None, order.coin)
         and venue.network_code(entry.network) == order.network
         and same_address(entry.address, order.address)
@@ -41,6 +43,21 @@ async def as_saved(withdrawal: Withdrawal) -> Order:
         f"{order.address} {problem} of {account.key} for {order.coin} over {order.network}",
         "Save and confirm it at the venue.",
     )
+
+
+async def _address_book(account: VenueAccount, coin: str) -> list[SavedAddress] | None:
+    """All entries that may be meant for the coin; None where the venue keeps no book that can be asked."""
+    call = account.venue.address_book(coin)
+    if call is None:
+        return None
+    found: list[SavedAddress] = []
+    for _ in range(_MOST_ANSWERS):
+        body = await account.read(call)
+        found += account.venue.read_address_book(body)
+        call = account.venue.more_of_address_book(call, body)
+        if call is None:
+            return found
+    raise LookupFailed("TOO_MANY_ROWS", f"the address book does not end after {_MOST_ANSWERS} answers")
 
 
 def as_prepared(withdrawal: Withdrawal, prepared: PreparedAction | None) -> Withdrawal:

@@ -39,7 +39,7 @@ class BybitDriver(Driver):
         "strange_address": '"retCode": 131093',
         "no_amount": '"retCode": 131002',
         "malformed_amount": '"retCode": 131002',
-        "off_step": '"retCode": 131212',
+        "off_step": '"retCode": 131210',
         "too_little": '"retCode": 131096',
         "nothing": '"retCode": 131096',
         "too_much": '"retCode": 131096',

@@ -82,3 +82,31 @@ async def test_a_refusal_comes_with_200_and_a_path_that_is_not_there_with_404(by
         unsigned = await http.get("/v5/user/query-api")
         assert (unsigned.status_code, unsigned.json()["retCode"]) == (200, 10001)
         assert (await http.get("/v5/nonsense")).status_code == 404
+
+
+async def test_the_address_book_comes_in_pages(bybit: Any) -> None:
+    ask = bybit.connect().privateGetV5AssetWithdrawQueryAddress
+    first = (await ask({"limit": "1"}))["result"]
+    second = (await ask({"limit": "1", "cursor": first["nextPageCursor"]}))["result"]
+    assert [row["coin"] for row in (*first["rows"], *second["rows"])] == ["ETH", "USDC"]
+    assert second["nextPageCursor"] == ""
+    assert (await ask({"coin": "baseCoin"}))["result"]["rows"] == []
+    with pytest.raises(ccxt.BaseError, match='"retCode": 131002'):
+        await ask({"limit": "51"})
+
+
+async def test_the_beneficiary_is_wanted_under_the_travel_rule(bybit: Any) -> None:
+    client = bybit.connect()
+    await bybit.control.set_conditions("venue_a", travel_rule=True)
+    for told, code in (
+        ({}, 131067),
+        ({"questionnaire": "x"}, 131002),
+        ({"questionnaire": {"legalType": "company"}}, 131002),
+        ({"beneficiary": "x"}, 131002),
+    ):
+        with pytest.raises(ccxt.BaseError, match=f'"retCode": {code}'):
+            await client.privatePostV5AssetWithdrawCreate(asked(**told))
+    assert await bybit.executed() == []
+    for number, told in enumerate(({"questionnaire": "{}"}, {"beneficiary": {"vaspEntityId": "others"}})):
+        await client.privatePostV5AssetWithdrawCreate(asked(requestId=f"leg{number}", **told))
+    assert len(await bybit.executed()) == 2

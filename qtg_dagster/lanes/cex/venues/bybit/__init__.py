@@ -28,7 +28,9 @@ from qtg_dagster.lanes.cex.venue import (
     Window,
     WithdrawalRow,
 )
+from qtg_dagster.lanes.cex.venues.bybit.beneficiary import telling
 from qtg_dagster.lanes.cex.venues.bybit.records import (
+    ANY_COIN,
     InBothRecords,
     deposit,
     endpoint_of,
@@ -128,10 +130,8 @@ class BybitVenue(Venue):
         return Call("privatePostV5AssetWithdrawCreate", params, moves_money=True, objects=whole)
 
     def with_beneficiary(self, call: Call, beneficiary: Mapping[str, Any]) -> Call:
-        """`questionnaire` as the venue's pages word it, or the fields of `beneficiary`."""
-        told = dict(beneficiary)
-        named = told if set(told) == {"questionnaire"} else {"beneficiary": told}
-        return replace(call, objects={**call.objects, **named})
+        """`questionnaire`, as the venue's pages word it for each zone, or the older fields."""
+        return telling(call, beneficiary)
 
     def withdrawals_by_ids(self, withdrawal_ids: Sequence[str], coin: str, window: Window) -> Call:
         asked = {"withdrawID": withdrawal_ids[0], "coin": coin, "withdrawType": "2", **start_end(window)}
@@ -215,6 +215,13 @@ class BybitVenue(Venue):
     def address_book(self, coin: str) -> Call:
         asked = {"coin": coin, "addressType": "0", "limit": str(_PAGE)}
         return Call("privateGetV5AssetWithdrawQueryAddress", asked)
+
+    def more_of_address_book(self, asked: Call, body: Any) -> Call | None:
+        """Page by page the addresses of the coin, then those that are good for every coin of their chain."""
+        token = next_cursor(body)
+        if token is not None:
+            return replace(asked, params={**asked.params, "cursor": token})
+        return None if asked.params["coin"] == ANY_COIN else self.address_book(ANY_COIN)
 
     def read_address_book(self, body: Any) -> tuple[SavedAddress, ...]:
         return tuple(saved_address(row) for row in rows(field(result(body), "rows", "address book"), "address book"))

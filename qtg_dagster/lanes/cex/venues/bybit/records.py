@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import ROUND_UP, Decimal
 from typing import Any
 
 from qtg_dagster.lanes.cex.paging import Rows
@@ -37,7 +37,10 @@ INTERNAL_DEPOSIT_STATES: Mapping[str, RowState] = {
     "2": RowState.DONE,
     "3": RowState.FAILED,
 }
+#: The venue's name for a saved address that any coin of its chain may be sent to.
+ANY_COIN = "baseCoin"
 _OFF_CHAIN = "1"
+_FINEST_SHARE = Decimal("1e-12")
 _ON_CHAIN_RECORD, _INTERNAL_RECORD = "chain:", "internal:"
 
 
@@ -119,14 +122,14 @@ def deposit(row: Mapping[str, Any]) -> DepositRow:
 
 
 def internal_deposit(row: Mapping[str, Any]) -> DepositRow:
-    """A deposit from another customer: it has no transaction and no address of a chain."""
+    """A deposit from another customer. It has no transaction; its `address` is that customer's e-mail or phone."""
     status = str(field(row, "status", "internal deposit"))
     state, listed = state_in(INTERNAL_DEPOSIT_STATES, status)
     return DepositRow(
         deposit_id=f"internal:{ident(row, 'id', 'internal deposit')}",
         coin=str(field(row, "coin", "internal deposit")),
         network=None,
-        address=text(row.get("address")),
+        address=None,
         memo=None,
         amount=decimal(field(row, "amount", "internal deposit"), "amount"),
         state=state,
@@ -134,7 +137,7 @@ def internal_deposit(row: Mapping[str, Any]) -> DepositRow:
         status_listed=listed,
         tx_id=None,
         inserted_at=_created(row["createdTime"]),
-        raw=row,
+        raw={name: value for name, value in row.items() if name != "address"},
     )
 
 
@@ -152,8 +155,15 @@ def network_rules(entry: Mapping[str, Any], row: Mapping[str, Any]) -> NetworkRu
         memo_allowed=True,
         memo_pattern="",
         address_pattern="",
-        fee_rate=decimal(row.get("withdrawPercentageFee") or "0", "withdrawPercentageFee"),
+        fee_rate=_beside(decimal(row.get("withdrawPercentageFee") or "0", "withdrawPercentageFee")),
     )
+
+
+def _beside(share: Decimal) -> Decimal:
+    """A share of all that leaves the account, as a part of what arrives: the fee is reckoned from the whole."""
+    if share >= 1:
+        raise LookupFailed("MALFORMED", f"withdrawPercentageFee: {share} leaves nothing")
+    return (share / (1 - share)).quantize(_FINEST_SHARE, rounding=ROUND_UP).normalize()
 
 
 def funding_balance(row: Mapping[str, Any]) -> CoinBalance:
@@ -172,13 +182,14 @@ def trading_balance(row: Mapping[str, Any]) -> CoinBalance:
 
 def saved_address(row: Mapping[str, Any]) -> SavedAddress:
     """An entry by its address as the book spells it."""
-    address = str(field(row, "address", "address book"))
+    address, coin = str(field(row, "address", "address book")), str(field(row, "coin", "address book"))
     return SavedAddress(
         name=address,
         network=str(field(row, "chain", "address book")),
         address=address,
         memo=text(row.get("tag")),
         usable=str(row.get("verified")) == "1" and str(row.get("status")) == "0",
+        coin=None if coin == ANY_COIN else coin,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from secrets import token_hex
@@ -18,6 +19,7 @@ from qtg_dagster.sandbox.exchange.withdrawals import WithdrawalOrder
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9]{1,32}")
 _DEDUCTED = 1
+_LONGEST_ANSWERS = 16_384
 
 
 class BybitDialect(Dialect):
@@ -106,8 +108,24 @@ class BybitDialect(Dialect):
         saved = [item.address for item in self.venue.config.address_book]
         if saved and address not in saved:  # the book tells upper from lower case
             raise Declined(Reason.ADDRESS_NOT_SAVED)
-        told = parameters.object("beneficiary") or parameters.object("questionnaire")
-        return {"id": self.venue.withdraw(order, told=told is not None)}
+        return {"id": self.venue.withdraw(order, told=_tells(parameters))}
+
+
+def _tells(parameters: BybitParameters) -> bool:
+    """Whether the beneficiary is told: in the questionnaire, which is JSON in a text, or in the older fields."""
+    answers = parameters.text("questionnaire")
+    if answers is None:
+        return parameters.object("beneficiary") is not None
+    if len(answers.encode()) > _LONGEST_ANSWERS or not _is_json_object(answers):
+        raise parameters.malformed("questionnaire")
+    return True
+
+
+def _is_json_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
 
 
 _WORDS: Mapping[Reason, tuple[str, str]] = {
@@ -118,7 +136,7 @@ _WORDS: Mapping[Reason, tuple[str, str]] = {
     Reason.TAG_NOT_TAKEN: ("131002", "Parameter error: tag"),
     Reason.ADDRESS_NOT_SAVED: ("131093", "The withdrawal address is not in the whitelist"),
     Reason.MALFORMED_AMOUNT: ("131002", "Parameter error: amount"),
-    Reason.OFF_STEP: ("131212", "User Insufficient accuracy of amount"),
+    Reason.OFF_STEP: ("131210", "Amount accuracy error"),
     Reason.BELOW_MINIMUM: ("131096", "Withdraw amount does not satisfy the lower limit or upper limit"),
     Reason.ABOVE_MAXIMUM: ("131096", "Withdraw amount does not satisfy the lower limit or upper limit"),
     Reason.NOT_ABOVE_FEE: ("131096", "Withdraw amount does not satisfy the lower limit or upper limit"),

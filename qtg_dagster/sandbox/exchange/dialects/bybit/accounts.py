@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from qtg_dagster.sandbox.exchange.config import SavedAddress
 from qtg_dagster.sandbox.exchange.declined import Declined, Reason
+from qtg_dagster.sandbox.exchange.dialects.bybit.rows import MAX_ROWS
 from qtg_dagster.sandbox.exchange.dialects.bybit.signing import BybitParameters
 from qtg_dagster.sandbox.exchange.venue import Venue
 
@@ -79,24 +81,14 @@ class Accounts:
         return {"coin": coin, "chains": chains}
 
     def address_book(self, parameters: BybitParameters) -> dict[str, Any]:
-        """The customer's saved addresses."""
-        coin = parameters.text("coin")
-        rows = [
-            {
-                "coin": item.coin,
-                "chain": item.network,
-                "address": item.address,
-                "tag": "",
-                "remark": item.name,
-                "status": 0,
-                "addressType": 0,
-                "verified": int(item.verified),
-                "createdAt": "1700000000000",
-            }
-            for item in self._venue.config.address_book
-            if coin in (None, item.coin)
-        ]
-        return {"rows": rows, "nextPageCursor": ""}
+        """The customer's saved addresses, page by page; none of them is for all coins of its chain."""
+        coin, limit = parameters.text("coin"), parameters.whole("limit")
+        limit, start = MAX_ROWS if limit is None else limit, parameters.whole("cursor") or 0
+        if not 1 <= limit <= MAX_ROWS:
+            raise parameters.malformed("limit")
+        rows = [_saved(item) for item in self._venue.config.address_book if coin in (None, item.coin)]
+        end = start + limit
+        return {"rows": rows[start:end], "nextPageCursor": str(end) if end < len(rows) else ""}
 
     def key(self, _: BybitParameters) -> dict[str, Any]:
         """What the key may do, under `permissions` by field of business."""
@@ -108,3 +100,17 @@ class Accounts:
     def _asked(self, parameters: BybitParameters) -> list[str]:
         asked = parameters.text("coin")
         return list(self._coins) if asked is None else [coin for coin in asked.split(",") if coin in self._coins]
+
+
+def _saved(item: SavedAddress) -> dict[str, Any]:
+    return {
+        "coin": item.coin,
+        "chain": item.network,
+        "address": item.address,
+        "tag": "",
+        "remark": item.name,
+        "status": 0,
+        "addressType": 0,
+        "verified": int(item.verified),
+        "createdAt": "1700000000",
+    }
