@@ -83,8 +83,9 @@ class Absence:
 def sign_in_wallet(before: CoinBalance, now: CoinBalance, deposits: Iterable[DepositRow]) -> str | None:
     """What a wallet shows that speaks for a withdrawal; None where it holds what it held, but for deposits made since.
 
-    Free funds count by themselves too: most venues show what is being withdrawn among what is locked. More than deposits
-    explain is a sign as well: a transfer from another wallet, or a deposit from before, fills up what a withdrawal took.
+    Free funds count by themselves too: most venues show what is being withdrawn among what is locked. More than
+    deposits explain is a sign as well: a transfer from another wallet, or a deposit from before, fills up what a
+    withdrawal took.
     """
     came_in = sum((row.amount for row in deposits if row.state is not RowState.FAILED), Decimal(0))
     held, held_before = now.free + now.locked - came_in, before.free + before.locked
