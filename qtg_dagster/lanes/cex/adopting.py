@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, ResultStatus
-from qtg_dagster.domain.redaction import redact
 from qtg_dagster.lanes.cex.histories import (
     MARGIN,
     withdrawals_between,
@@ -16,6 +15,7 @@ from qtg_dagster.lanes.cex.histories import (
 from qtg_dagster.lanes.cex.matching import differing_terms, transaction_hash
 from qtg_dagster.lanes.cex.negative_proof import AFTER_EXPIRY
 from qtg_dagster.lanes.cex.orders import Withdrawal
+from qtg_dagster.lanes.cex.shown import shown_rows
 from qtg_dagster.lanes.cex.travel_rule import refuse_wrong_record
 from qtg_dagster.lanes.cex.venue import Identity, RowState, Window, WithdrawalRow
 from qtg_dagster.lanes.cex.withdrawal_destination import as_prepared
@@ -120,4 +120,4 @@ def _no(code: str, message: str, rows: tuple[WithdrawalRow, ...]) -> ExecutionRe
 
 
 def _evidence(rows: tuple[WithdrawalRow, ...]) -> dict[str, object]:
-    return {"rows": [redact(row.raw) for row in rows]}
+    return {"rows": shown_rows(rows)}

@@ -9,13 +9,13 @@ from qtg_dagster.domain.amounts import Amount, plain_decimal
 from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, ResultStatus
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.plans import Frozen
-from qtg_dagster.domain.redaction import redact
 from qtg_dagster.lanes.cex.accounts import VenueAccount
 from qtg_dagster.lanes.cex.answers import for_operator, observing
 from qtg_dagster.lanes.cex.histories import deposits_since
 from qtg_dagster.lanes.cex.matching import same_address, transaction_hash
 from qtg_dagster.lanes.cex.observation import Observation
 from qtg_dagster.lanes.cex.orders import NO_MEMO, read_config
+from qtg_dagster.lanes.cex.shown import shown_rows
 from qtg_dagster.lanes.cex.venue import DepositRow, RowState
 
 _LOOK_BACK = timedelta(days=7)
@@ -63,7 +63,7 @@ class DepositObserve(Observation):
 def judge_deposits(config: DepositConfig, account: VenueAccount, rows: tuple[DepositRow, ...]) -> ExecutionResult:
     """What a venue's deposits say about one transaction. Pure."""
     ours = tuple(row for row in rows if is_ours(config, account, row))
-    evidence: dict[str, object] = {"tx_hash": config.tx_hash, "rows": [redact(row.raw) for row in ours]}
+    evidence: dict[str, object] = {"tx_hash": config.tx_hash, "rows": shown_rows(ours)}
     if not ours:
         return observing(evidence)
     unlisted = [row.raw_status for row in ours if not row.status_listed]

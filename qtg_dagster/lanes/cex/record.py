@@ -10,11 +10,12 @@ from typing import Any
 
 from qtg_dagster.domain.cex_transfers import Facts, SeenTransfer, TransferKind, TransferStatus
 from qtg_dagster.domain.record_days import longest_stretch
-from qtg_dagster.domain.redaction import redact, redact_text
+from qtg_dagster.domain.redaction import redact_text
 from qtg_dagster.domain.venue_record import RecordProblem, RecordReading
 from qtg_dagster.lanes.cex.accounts import VenueAccount
 from qtg_dagster.lanes.cex.record_pages import TOO_FULL, History, PageReader
 from qtg_dagster.lanes.cex.reply import LookupFailed
+from qtg_dagster.lanes.cex.shown import shown, shown_address
 from qtg_dagster.lanes.cex.venue import Call, DepositRow, Venue, Window, WithdrawalRow
 
 #: Failures of the way there, or wishes for a pause: the same question may be answered a moment later.
@@ -167,10 +168,10 @@ def _shared(row: WithdrawalRow | DepositRow) -> dict[str, Any]:
     return {
         "coin": row.coin,
         "network": row.network,
-        "address": row.address,
+        "address": shown_address(row.address),
         "memo": row.memo,
         "status_listed": row.status_listed,
-        "raw": redact(row.raw),
+        "raw": shown(row.raw),
     }
 
 

@@ -10,7 +10,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NoReturn
 
 from qtg_dagster.domain.errors import QtgError
-from qtg_dagster.domain.redaction import redact, redact_text
+from qtg_dagster.domain.redaction import redact_text
+from qtg_dagster.lanes.cex.shown import shown
 
 _BODY_IN_EVIDENCE = 600
 _JSON_IN_EVIDENCE = 4_000
@@ -93,8 +94,8 @@ class RawReply:
 
     def evidence(self) -> dict[str, Any]:
         """The reply for the journal, redacted and cut."""
-        shown = redact(self.json) if self.json is not None else redact_text((self.body_text or "")[:_BODY_IN_EVIDENCE])
-        return {"sent": self.sent, "http_status": self.status, "body": shown, "error": self.error}
+        body = shown(self.json) if self.json is not None else redact_text((self.body_text or "")[:_BODY_IN_EVIDENCE])
+        return {"sent": self.sent, "http_status": self.status, "body": body, "error": self.error}
 
 
 def exact_json(text: str | None) -> Any:

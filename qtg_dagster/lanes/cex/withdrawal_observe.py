@@ -6,13 +6,13 @@ from qtg_dagster.domain.amounts import plain_decimal
 from qtg_dagster.domain.clock import Clock
 from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, ResultStatus
 from qtg_dagster.domain.plans import Frozen
-from qtg_dagster.domain.redaction import redact
 from qtg_dagster.lanes.cex.accounts import VenueAccount, VenueAccounts
 from qtg_dagster.lanes.cex.answers import for_operator, observing
 from qtg_dagster.lanes.cex.batching import WithdrawalLookups
 from qtg_dagster.lanes.cex.matching import transaction_hash
 from qtg_dagster.lanes.cex.observation import Observation
 from qtg_dagster.lanes.cex.orders import read_config
+from qtg_dagster.lanes.cex.shown import shown_rows
 from qtg_dagster.lanes.cex.venue import RowState, WithdrawalRow
 
 
@@ -55,7 +55,7 @@ def judge_withdrawal(
     config: WithdrawalStatusConfig, account: VenueAccount, rows: tuple[WithdrawalRow, ...]
 ) -> ExecutionResult:
     """What the rows of one withdrawal id prove. Pure."""
-    evidence: dict[str, object] = {"withdrawal_id": config.withdrawal_id, "rows": [redact(row.raw) for row in rows]}
+    evidence: dict[str, object] = {"withdrawal_id": config.withdrawal_id, "rows": shown_rows(rows)}
     if not rows:
         return observing(evidence)
     if len(rows) > 1:

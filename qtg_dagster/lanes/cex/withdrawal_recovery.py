@@ -10,7 +10,6 @@ from typing import Any
 
 from qtg_dagster.domain.clock import Clock
 from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, PreparedAction, ResultStatus
-from qtg_dagster.domain.redaction import redact
 from qtg_dagster.lanes.cex.answers import for_operator
 from qtg_dagster.lanes.cex.attention import look_at
 from qtg_dagster.lanes.cex.fingerprint import Fit, Trace, fitting
@@ -25,6 +24,7 @@ from qtg_dagster.lanes.cex.histories import (
 from qtg_dagster.lanes.cex.matching import differences, differing_terms, transaction_hash
 from qtg_dagster.lanes.cex.negative_proof import AFTER_EXPIRY, Absence, ArrivalWitness, sign_in_wallet
 from qtg_dagster.lanes.cex.orders import Withdrawal
+from qtg_dagster.lanes.cex.shown import shown_rows
 from qtg_dagster.lanes.cex.travel_rule import refuse_wrong_record
 from qtg_dagster.lanes.cex.venue import CoinBalance, Identity, Order, RowState, Venue, Window, WithdrawalRow
 from qtg_dagster.lanes.cex.wallets import wallet_balance
@@ -133,7 +133,7 @@ def judge_bound(withdrawal: Withdrawal, attempt: Attempt, rows: tuple[Withdrawal
     if not strange:
         return judge_rows(withdrawal, rows, differing_terms)
     message = f"the venue answered with the id of another withdrawal. {attempt.look_at(withdrawal)}"
-    return for_operator("OTHER_ON_RECORD", message, {"rows": [redact(row.raw) for row in strange]})
+    return for_operator("OTHER_ON_RECORD", message, {"rows": shown_rows(strange)})
 
 
 def judge_copies(
@@ -146,7 +146,7 @@ def judge_copies(
         return None
     named = ", ".join(row.withdrawal_id for row in copies)
     message = f"withdrawal {', '.join(sorted(known))} is this one, and {named} may be of a copy of the request"
-    evidence = {"rows": [redact(row.raw) for row in (*ours, *copies)]}
+    evidence = {"rows": shown_rows((*ours, *copies))}
     return for_operator("SEVERAL_ON_RECORD", f"{message}. {attempt.look_at(withdrawal)}", evidence)
 
 
@@ -158,7 +158,7 @@ def judge_unnamed(withdrawal: Withdrawal, attempt: Attempt, rows: tuple[Withdraw
         return None
     named = ", ".join(row.withdrawal_id for row in found)
     message = f"withdrawal {named} on record could be this one, and does not show our id. {attempt.look_at(withdrawal)}"
-    return for_operator("UNNAMED_ON_RECORD", message, {"rows": [redact(row.raw) for row in found]})
+    return for_operator("UNNAMED_ON_RECORD", message, {"rows": shown_rows(found)})
 
 
 def judge_fit(withdrawal: Withdrawal, attempt: Attempt, rows: tuple[WithdrawalRow, ...]) -> ExecutionResult | None:
@@ -174,7 +174,7 @@ def judge_fit(withdrawal: Withdrawal, attempt: Attempt, rows: tuple[WithdrawalRo
         Fit.UNPROVEN: f"withdrawal {named} on record could be this one, and does not show enough to be sure",
         Fit.UNDONE: f"withdrawal {named} on record, which could be this one, was given back",
     }[fit]
-    evidence = {"rows": [redact(row.raw) for row in found]}
+    evidence = {"rows": shown_rows(found)}
     return for_operator(f"{fit}_ON_RECORD", f"{reason}. {attempt.look_at(withdrawal)}", evidence)
 
 
@@ -191,7 +191,7 @@ def judge_rows(
     if not rows:
         return None
     client_id = str((adopted_refs or {}).get("withdrawal_client_id", withdrawal.order.client_id))
-    evidence = {"client_id": client_id, "rows": [redact(row.raw) for row in rows]}
+    evidence = {"client_id": client_id, "rows": shown_rows(rows)}
     if len(rows) > 1:
         several = ", ".join(row.withdrawal_id for row in rows)
         return for_operator("SEVERAL_ON_RECORD", f"{len(rows)} withdrawals carry one id: {several}", evidence)
