@@ -68,7 +68,7 @@ REMEDIES: Mapping[Access, Remedy] = {
     Access.NONCE: Remedy(
         None,
         "it has seen a higher nonce of this API key",
-        "Give the key a nonce window at the venue, and use it for nothing but this.",
+        "Use the key for nothing but this, and give it a short nonce window if several processes do.",
         "NONCE_REFUSED",
     ),
     Access.LOCKED_OUT: Remedy(

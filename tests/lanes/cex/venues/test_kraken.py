@@ -160,10 +160,15 @@ def test_a_window_is_in_seconds() -> None:
 
 @pytest.mark.parametrize("error", sorted(REFUSALS))
 def test_every_listed_error_is_a_refusal(error: str) -> None:
-    assert decide(reply({"error": [error]}), VENUE.submit_rules).verdict is Verdict.REJECTED
+    found = decide(reply({"error": [error]}), VENUE.submit_rules)
+    assert (found.verdict, found.confirm_first) == (Verdict.REJECTED, error == "EFunding:Insufficient funds")
     assert decide(reply({"error": [error]}, 502), VENUE.submit_rules).verdict is Verdict.UNKNOWN
     assert decide(reply({"error": [error, "EService:Busy"]}), VENUE.submit_rules).verdict is Verdict.UNKNOWN
     assert decide(reply(body({"refid": "A1"}, error)), VENUE.submit_rules).verdict is Verdict.UNKNOWN
+
+
+def test_a_copy_within_the_nonce_window_is_provided_for() -> None:
+    assert VENUE.takes_copies
 
 
 @given(

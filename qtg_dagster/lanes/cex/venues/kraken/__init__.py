@@ -75,7 +75,7 @@ class KrakenVenue(Venue):
     """The fee is taken out of what is asked for. A withdrawal is told by what it is: nothing in it is ours to choose.
 
     Nonces must rise, so requests go one after another. A refused nonce is not among the refusals: a copy of a request
-    that was taken gets the same answer.
+    that was taken gets the same answer. A key with a nonce window may let such a copy through.
     """
 
     ccxt_id = "kraken"
@@ -91,8 +91,14 @@ class KrakenVenue(Venue):
     access_codes = ACCESS_CODES
     submit_cost = 3.0
     rate_window_seconds = 30.0
-    submit_rules = SubmitRules(read=_read_submit, refusals=REFUSALS, duplicate_texts=("duplicate", "already exist"))
+    submit_rules = SubmitRules(
+        read=_read_submit,
+        refusals=REFUSALS,
+        confirm_first=frozenset({"EFunding:Insufficient funds"}),  # a copy within the key's window finds the rest
+        duplicate_texts=("duplicate", "already exist"),
+    )
     one_request_at_a_time = True
+    takes_copies = True
     saved_addresses_only = True
     takes_fee_ceiling = True
     lists_closed_networks = False
