@@ -127,10 +127,10 @@ def test_a_used_nonce_is_looked_up_on_a_wire_that_has_no_ids() -> None:
     assert decide(RawReply(sent=True, status=200, json=said), rules).verdict is Verdict.DUPLICATE
 
 
-def test_only_clock_refusals_are_confirmed_first() -> None:
-    late = decide(RawReply(sent=True, status=400, json={"code": -1021, "msg": ""}), RULES)
-    signature = decide(RawReply(sent=True, status=400, json={"code": -1022, "msg": ""}), RULES)
-    assert (late.confirm_first, signature.confirm_first) == (True, False)
+@pytest.mark.parametrize(("code", "first"), [(-1021, True), (-4001, True), (-4026, True), (-1022, False)])
+def test_what_a_copy_may_be_answered_with_is_confirmed_first(code: int, first: bool) -> None:
+    found = decide(RawReply(sent=True, status=400, json={"code": code, "msg": ""}), RULES)
+    assert (found.verdict, found.confirm_first) == (Verdict.REJECTED, first)
 
 
 def test_fractions_keep_their_digits() -> None:

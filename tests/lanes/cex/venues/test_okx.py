@@ -58,6 +58,23 @@ def test_a_row_in_common_terms() -> None:
     assert (row.amount, row.fee, row.state, row.applied_at) == (Decimal("9.5"), Decimal("0.1"), RowState.DONE, NOW)
 
 
+@pytest.mark.parametrize(
+    ("told", "fee"),
+    [
+        ({"fee": "0.01000000usdt"}, "0.01"),
+        ({"fee": "0.01 USDT"}, "0.01"),
+        ({"fee": "0.002", "feeCcy": "ETH"}, "0"),
+        ({"fee": "0.1", "feeCcy": None}, "0.1"),
+        ({"fee": ""}, "0"),
+    ],
+)
+def test_fees_are_told_in_several_ways(told: dict[str, Any], fee: str) -> None:
+    (row,) = VENUE.read_withdrawals(body({**ROW, **told}))
+    assert (row.amount, row.fee) == (Decimal("9.5"), Decimal(fee))
+    with pytest.raises(LookupFailed):
+        VENUE.read_withdrawals(body({**ROW, "fee": "0.1dollars"}))
+
+
 def test_a_deposit_keeps_its_tag_as_text() -> None:
     (row,) = VENUE.read_deposits(body(DEPOSIT))
     assert (row.deposit_id, row.network, row.memo, row.state) == ("d1", "Ripple", "007", RowState.DONE)

@@ -102,7 +102,8 @@ class BinanceVenue(Venue):
     submit_rules = SubmitRules(
         read=_read_submit,
         refusals=REFUSALS,
-        confirm_first=frozenset({"-1021", "-4026"}),  # late, or short of what the first copy of the request took
+        # Late, short of what the first copy of the request took, or "invalid operation", which says of what not.
+        confirm_first=frozenset({"-1021", "-4001", "-4026"}),
         # No code for a used client id is documented: whatever speaks of a repeat is looked up.
         duplicate_texts=("duplicate", "already exist", "repeat"),
     )

@@ -61,6 +61,14 @@ def network_of(row: Mapping[str, Any]) -> str | None:
     return None if chain is None else chain.removeprefix(f"{row.get('ccy')}-")
 
 
+def _fee(row: Mapping[str, Any]) -> Decimal:
+    """Older rows tell the coin behind the number; a fee in another coin takes nothing of this one."""
+    coin, told = str(field(row, "ccy", "withdrawal")), text(row.get("fee")) or "0"
+    number = told[: -len(coin)] if told.upper().endswith(coin.upper()) else told
+    fee = decimal(number.strip(), "fee")
+    return fee if text(row.get("feeCcy")) in (None, coin) else Decimal(0)
+
+
 def withdrawal_row(row: Mapping[str, Any]) -> WithdrawalRow:
     status = str(field(row, "state", "withdrawal"))
     state, listed = state_in(WITHDRAWAL_STATES, status)
@@ -72,7 +80,7 @@ def withdrawal_row(row: Mapping[str, Any]) -> WithdrawalRow:
         address=text(row.get("to")),
         memo=text(row.get("tag")) or text(row.get("memo")) or text(row.get("pmtId")),
         amount=decimal(field(row, "amt", "withdrawal"), "amt"),
-        fee=decimal(row.get("fee") or "0", "fee"),
+        fee=_fee(row),
         state=state,
         raw_status=status,
         status_listed=listed,
