@@ -63,6 +63,8 @@ def test_a_row_in_common_terms() -> None:
 def test_a_network_that_is_not_named_stands_in_the_method() -> None:
     (row,) = VENUE.read_withdrawals(body([{**ROW, "network": None, "method": "ETH (Arbitrum One)"}]))
     assert row.network == "Arbitrum One"
+    (row,) = VENUE.read_withdrawals(body([{**ROW, "network": None, "method": "Ether (Hex)"}]))
+    assert row.network is None, "a kind of address, which contradicts no network"
     (row,) = VENUE.read_withdrawals(body([{**ROW, "network": None, "method": "Ether"}]))
     assert row.network is None
 

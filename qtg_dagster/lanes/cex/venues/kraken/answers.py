@@ -63,10 +63,12 @@ def next_cursor(body: Any) -> str | None:
 
 
 def network_of(row: Mapping[str, Any]) -> str | None:
-    """The row's network, or what stands in brackets behind the coin in the name of its method."""
+    """The row's network, or what stands in brackets behind the coin in the name of its method: a kind of address in
+    older names, which tells of no network.
+    """
     method = str(row.get("method") or "")
     named = method.rpartition("(")[2].removesuffix(")") if method.endswith(")") else None
-    return text(row.get("network")) or text(named)
+    return text(row.get("network")) or (None if named == "Hex" else text(named))
 
 
 def _state(row: Mapping[str, Any], props: Mapping[str, RowState | None]) -> tuple[RowState, str, bool]:
