@@ -77,10 +77,10 @@ async def open_platform(
         stack.push_async_callback(database.close)
         executors, signers = ExecutorRegistry(), SignerRegistry()
         nonces = NonceLedger(database)
-        exchanges = cex.register(executors, inventory)
-        stack.push_async_callback(exchanges.close)
         chains = evm.register(executors, inventory, nonces)
         stack.push_async_callback(chains.close)
+        exchanges = cex.register(executors, inventory, payments=chains.payments)
+        stack.push_async_callback(exchanges.close)
         for key, service in inventory.executors.items():
             stack.push_async_callback(_register_remote(executors, key, service).close)
         if register_more is not None:

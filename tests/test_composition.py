@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from qtg_dagster.composition import open_platform
 from qtg_dagster.executors.registry import ExecutorRegistry
 from qtg_dagster.inventory import Inventory
 from qtg_dagster.lanes.evm import EvmLane
+from qtg_dagster.lanes.evm.payments import Payments
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
 
@@ -50,6 +52,13 @@ async def test_a_platform_that_cannot_be_built_leaves_nothing_open(closed: list[
         async with open_platform(SETTINGS, inventory=Inventory(), register_more=refuse):
             pass
     assert closed == ["chains", "database"]
+
+
+async def test_who_withdraws_can_ask_the_platforms_own_chains_whom_a_transaction_paid() -> None:
+    async with open_platform(SETTINGS, inventory=Inventory()) as platform:
+        action: Any = platform.executors.resolve("exec.cex.withdrawal_action")
+        assert isinstance(action._payments, Payments)
+        assert action._payments._chains is platform.nonce_chain._chains  # type: ignore[attr-defined]
 
 
 def test_a_platform_with_chains_keeps_pythons_recursion_limit() -> None:

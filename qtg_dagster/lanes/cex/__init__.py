@@ -11,6 +11,7 @@ from qtg_dagster.inventory import Inventory
 from qtg_dagster.lanes.cex.accounts import HEALTH_SECONDS, VenueAccounts
 from qtg_dagster.lanes.cex.balances import VenueBalances
 from qtg_dagster.lanes.cex.deposit_observe import DepositObserve
+from qtg_dagster.lanes.cex.destinations import PaymentWitness
 from qtg_dagster.lanes.cex.negative_proof import ArrivalWitness
 from qtg_dagster.lanes.cex.record import VenueRecord
 from qtg_dagster.lanes.cex.withdrawal_action import WithdrawalAction
@@ -37,11 +38,13 @@ def register(
     *,
     clock: Clock | None = None,
     arrivals: ArrivalWitness | None = None,
+    payments: PaymentWitness | None = None,
     timeout_seconds: float = 10.0,
     health_seconds: float = HEALTH_SECONDS,
 ) -> CexLane:
     """Register the lane's three executors over the inventory's venues; `health_seconds` bounds a venue's health check.
 
+    `payments` says whom a transaction paid, where a venue's rows do not: without it, a person does.
     Raises `ConfigurationError` for a wire without an adapter, and for `absence_is_proof` without a witness who can
     say that nothing arrived on the chain.
     """
@@ -59,7 +62,7 @@ def register(
     time = clock or SystemClock()
     alone = any(not account.venue.identity.is_shown for account in accounts)
     action = WithdrawalActionAlone if alone else WithdrawalAction
-    executors.register("exec.cex.withdrawal_action", action(accounts, time, arrivals))
+    executors.register("exec.cex.withdrawal_action", action(accounts, time, arrivals, payments))
     executors.register("exec.cex.withdrawal_observe", WithdrawalObserve(accounts, time))
     executors.register("exec.cex.deposit_observe", DepositObserve(accounts, time))
     balances = tuple(VenueBalances(account, time) for account in accounts)

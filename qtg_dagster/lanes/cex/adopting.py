@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, ResultStatus
+from qtg_dagster.lanes.cex.destinations import PaymentWitness, with_destinations
 from qtg_dagster.lanes.cex.histories import (
     MARGIN,
     withdrawals_between,
@@ -27,26 +28,33 @@ WHERE_NO_END_IS_KNOWN = timedelta(hours=1)
 
 
 async def judge_adoption(
-    withdrawal: Withdrawal, context: ExecutionContext, reference: str, now: datetime
+    withdrawal: Withdrawal,
+    context: ExecutionContext,
+    reference: str,
+    now: datetime,
+    payments: PaymentWitness | None = None,
 ) -> ExecutionResult:
     """ACCEPTED for the one withdrawal on record that is of this coin, network, address, memo and amount.
 
-    `reference` is the venue's id or the transaction's hash. Where the record never shows a destination, it is the
-    person's word that is taken for it. Beside an attempt of the node's own whose answer was
-    lost, only what that attempt can have become will do. Raises `LookupFailed`.
+    `reference` is the venue's id or the transaction's hash. Where the record never shows a destination, the chain says
+    whom its transaction paid; where that leaves a doubt, the person's word is taken for it. Beside an attempt of the
+    node's own whose answer was lost, only what that attempt can have become will do. Raises `LookupFailed`.
     """
     rows = await _find(withdrawal, reference, now)
     if len(rows) != 1:
         return _no("NOT_ONE_ON_RECORD", f"{len(rows)} withdrawals on record for it, where one is needed", rows)
-    row = rows[0]
+    (shown_as,) = rows
+    shown = await with_destinations(withdrawal, rows, lambda _: True, payments)
+    (row,) = shown.rows
     wrong = differing_terms(withdrawal.order, row, withdrawal.account.venue)
     if wrong:
-        return _no("OTHER_ON_RECORD", f"the withdrawal on record differs in {', '.join(wrong)}", rows)
+        told = "".join(f". {what}" for what in shown.seen if "address" in wrong)
+        return _no("OTHER_ON_RECORD", f"the withdrawal on record differs in {', '.join(wrong)}{told}", rows)
     if row.address is None and withdrawal.account.venue.rows_show_destination:
         return _no("NO_ADDRESS", "the record does not show where it went", rows)
     if row.state in (RowState.FAILED, RowState.CANCELLED):
         return _no("DID_NOT_SUCCEED", f"the venue gave the funds back (status {row.raw_status})", rows)
-    beside = await _beside_own(withdrawal, context, row, now)
+    beside = await _beside_own(withdrawal, context, row, now, payments)
     if beside is not None:
         return _no("OWN_ATTEMPT_OPEN", beside, rows)
     refs = withdrawal_refs(withdrawal, row.withdrawal_id)
@@ -54,6 +62,10 @@ async def judge_adoption(
     evidence = _evidence(rows)
     if row.address is None:
         evidence["destination"] = f"not on the record: {withdrawal.order.address} on the word of who adopted it"
+    elif shown_as.address is None:
+        evidence["destination"] = f"not on the record: the chain shows {row.address}"
+    if shown.seen:
+        evidence["on_chain"] = list(shown.seen)
     return ExecutionResult(status=ResultStatus.ACCEPTED, provider_refs=refs, evidence=evidence)
 
 
@@ -75,7 +87,11 @@ async def _find(withdrawal: Withdrawal, reference: str, now: datetime) -> tuple[
 
 
 async def _beside_own(
-    withdrawal: Withdrawal, context: ExecutionContext, row: WithdrawalRow, now: datetime
+    withdrawal: Withdrawal,
+    context: ExecutionContext,
+    row: WithdrawalRow,
+    now: datetime,
+    payments: PaymentWitness | None,
 ) -> str | None:
     """Why the node's own request could still take effect beside this withdrawal; None when it cannot."""
     attempt = Attempt.of(context, withdrawal.order.coin)
@@ -92,7 +108,7 @@ async def _beside_own(
     if row.applied_at is None or not attempt.prepared_at - MARGIN <= row.applied_at <= last_moment + MARGIN:
         return f"it was not asked for when the node's own request {client_id} was sent"
     if venue.identity is not Identity.SEARCHABLE:
-        beside = await _beside_rows_that_fit(withdrawal, attempt, row, now)
+        beside = await _beside_rows_that_fit(withdrawal, attempt, row, now, payments)
         if beside is not None or not venue.identity.is_shown:
             return beside
     if await withdrawals_by_client_id(withdrawal.account, client_id, withdrawal.order.coin, attempt.prepared_at, now):
@@ -101,13 +117,18 @@ async def _beside_own(
 
 
 async def _beside_rows_that_fit(
-    withdrawal: Withdrawal, attempt: Attempt, row: WithdrawalRow, now: datetime
+    withdrawal: Withdrawal,
+    attempt: Attempt,
+    row: WithdrawalRow,
+    now: datetime,
+    payments: PaymentWitness | None,
 ) -> str | None:
     account, coin = withdrawal.account, withdrawal.order.coin
     rows = await withdrawals_between(account, coin, Window(attempt.prepared_at - MARGIN, now + MARGIN))
     trace = attempt.trace(withdrawal)
-    others = [one.withdrawal_id for one in rows if trace.could_be(one, account.venue)]
-    others = [one for one in others if one != row.withdrawal_id]
+    beside = [one for one in rows if one.withdrawal_id != row.withdrawal_id]
+    shown = await with_destinations(withdrawal, beside, lambda one: trace.could_be(one, account.venue), payments)
+    others = [one.withdrawal_id for one in shown.rows if trace.could_be(one, account.venue)]
     if others:
         return f"the node's own request may have become {', '.join(others)}, which looks the same"
     return None

@@ -32,7 +32,7 @@ def _by_id(withdrawal: Withdrawal) -> str:
         again = ", which the venue takes once" if venue.repeats is Repeats.IDEMPOTENT else ""
         return f"The venue was given our id {client_id}{again}, and does not show it: its support can look it up. "
     if not venue.rows_show_destination:
-        rest = "where it went is on its own pages alone"
+        rest = "where it went is on its own pages, or in its transaction on the chain"
         return f"The venue takes no id of ours, and what it tells us has no destination: {rest}. "
     return "The venue takes no id of ours, so amount, destination and time are all there is to tell it by. "
 

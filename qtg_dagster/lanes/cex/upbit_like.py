@@ -1,7 +1,8 @@
 """The wires that Upbit began: the same endpoints and rows for several venues, none of which says where money went.
 
-A lost withdrawal can be told by coin, network, amount and time alone, and those may be another's: it is never taken for
-ours without a person. What the venue answered a request with is followed by its id.
+A lost withdrawal can be told by coin, network, amount and time alone, and those may be another's: it is taken for ours
+only if the chain shows that its transaction paid our destination, and else by a person. What the venue answered a
+request with is followed by its id.
 """
 
 from __future__ import annotations

@@ -277,7 +277,7 @@ class Venue(ABC):
     ends_told_by_id: bool = False  # of a row that is held, the venue may say more when asked for it by its id
     histories_of_all_coins: bool = True  # else a history has to be asked for coin by coin
     newest_first: bool = False  # histories take no bounds in time: they are read from the newest page on
-    rows_show_destination: bool = True  # else a person has to see on the venue's pages where a withdrawal went
+    rows_show_destination: bool = True  # else the chain or a person has to say where a withdrawal went
     deposits_show_destination: bool = True  # else a deposit is told by its transaction alone
     takes_copies: bool = False  # nothing stops a copy of a taken request: what looks like ours beside ours is one
     time_in_header: bool = False  # no body tells the venue's time: the Date of an answer is read

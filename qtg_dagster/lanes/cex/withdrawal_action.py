@@ -32,6 +32,7 @@ from qtg_dagster.lanes.cex.answers import (
     observing,
     refused,
 )
+from qtg_dagster.lanes.cex.destinations import PaymentWitness
 from qtg_dagster.lanes.cex.fee_estimate import estimate_withdrawal_fee
 from qtg_dagster.lanes.cex.health import venues_health
 from qtg_dagster.lanes.cex.negative_proof import ArrivalWitness
@@ -72,10 +73,17 @@ class WithdrawalAction:
 
     identifying_refs: tuple[str, ...] = (VENUE_WITHDRAWAL, "withdrawal_client_id")
 
-    def __init__(self, accounts: VenueAccounts, clock: Clock, witness: ArrivalWitness | None = None) -> None:
+    def __init__(
+        self,
+        accounts: VenueAccounts,
+        clock: Clock,
+        witness: ArrivalWitness | None = None,
+        payments: PaymentWitness | None = None,
+    ) -> None:
         self._accounts = accounts
         self._clock = clock
         self._absence = AbsenceJudge(clock, witness)
+        self._payments = payments
         self._submitted: OrderedDict[str, None] = OrderedDict()
 
     @property
@@ -171,7 +179,7 @@ class WithdrawalAction:
             return not_prepared()
         now = self._clock.now()
         try:
-            found = await look_up(withdrawal, attempt, context.node_refs, now)
+            found = await look_up(withdrawal, attempt, context.node_refs, now, self._payments)
         except LookupFailed as problem:
             return lookup_failed(ResultStatus.OBSERVING, problem)
         if found is not None:
@@ -196,7 +204,7 @@ class WithdrawalAction:
         now = self._clock.now()
         refusal = Refusal.from_refs(context.node_refs, withdrawal.order.client_id)
         try:
-            found = await look_up(withdrawal, attempt, context.node_refs, now)
+            found = await look_up(withdrawal, attempt, context.node_refs, now, self._payments)
             if found is not None:
                 return found
             if refusal is not None:
@@ -208,7 +216,8 @@ class WithdrawalAction:
     async def adopt(self, context: ExecutionContext, reference: str) -> ExecutionResult:
         """Compare a withdrawal on the venue's record with this node's, and with what the node itself asked for."""
         try:
-            return await judge_adoption(withdrawal_of(context, self._accounts), context, reference, self._clock.now())
+            withdrawal = withdrawal_of(context, self._accounts)
+            return await judge_adoption(withdrawal, context, reference, self._clock.now(), self._payments)
         except InvalidInput as problem:
             return refused(problem)
         except LookupFailed as problem:

@@ -12,6 +12,7 @@ from qtg_dagster.domain.clock import Clock
 from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, PreparedAction, ResultStatus
 from qtg_dagster.lanes.cex.answers import for_operator
 from qtg_dagster.lanes.cex.attention import look_at
+from qtg_dagster.lanes.cex.destinations import PaymentWitness, Shown, with_destinations
 from qtg_dagster.lanes.cex.fingerprint import Fit, Trace, fitting
 from qtg_dagster.lanes.cex.histories import (
     MARGIN,
@@ -95,7 +96,11 @@ async def seen_before(withdrawal: Withdrawal, now: datetime) -> list[str]:
 
 
 async def look_up(
-    withdrawal: Withdrawal, attempt: Attempt, node_refs: Mapping[str, Any], now: datetime
+    withdrawal: Withdrawal,
+    attempt: Attempt,
+    node_refs: Mapping[str, Any],
+    now: datetime,
+    payments: PaymentWitness | None = None,
 ) -> ExecutionResult | None:
     """What the venue's record says of this withdrawal; None when it is not on record. Raises `LookupFailed`."""
     account, order = withdrawal.account, withdrawal.order
@@ -116,15 +121,24 @@ async def look_up(
         verdict = judge_bound(withdrawal, attempt, rows)
         if verdict is None or verdict.status is ResultStatus.UNKNOWN or not account.venue.takes_copies:
             return verdict
-        return judge_copies(withdrawal, attempt, rows, seen or await _since(withdrawal, attempt, now)) or verdict
+        shown = await _shown(withdrawal, attempt, seen or await _since(withdrawal, attempt, now), payments)
+        return shown.beside(judge_copies(withdrawal, attempt, rows, shown.rows)) or verdict
     if seen is not None:
         return judge_unnamed(withdrawal, attempt, seen)
-    return judge_fit(withdrawal, attempt, await _since(withdrawal, attempt, now))
+    shown = await _shown(withdrawal, attempt, await _since(withdrawal, attempt, now), payments)
+    return shown.beside(judge_fit(withdrawal, attempt, shown.rows))
 
 
 async def _since(withdrawal: Withdrawal, attempt: Attempt, now: datetime) -> tuple[WithdrawalRow, ...]:
     window = Window(attempt.prepared_at - MARGIN, now + MARGIN)
     return await withdrawals_between(withdrawal.account, withdrawal.order.coin, window)
+
+
+async def _shown(
+    withdrawal: Withdrawal, attempt: Attempt, rows: tuple[WithdrawalRow, ...], payments: PaymentWitness | None
+) -> Shown:
+    trace, venue = attempt.trace(withdrawal), withdrawal.account.venue
+    return await with_destinations(withdrawal, rows, lambda row: trace.could_be(row, venue), payments)
 
 
 def judge_bound(withdrawal: Withdrawal, attempt: Attempt, rows: tuple[WithdrawalRow, ...]) -> ExecutionResult | None:

@@ -10,6 +10,7 @@ from qtg_dagster.lanes.evm.balances import ChainBalances
 from qtg_dagster.lanes.evm.finality_observe import FinalityObserve
 from qtg_dagster.lanes.evm.nonce_chain import EvmNonces
 from qtg_dagster.lanes.evm.nonces import NonceLedger
+from qtg_dagster.lanes.evm.payments import Payments
 from qtg_dagster.lanes.evm.receive_observe import ReceiveObserve
 from qtg_dagster.lanes.evm.rpc import HEALTH_SECONDS, Chains
 from qtg_dagster.lanes.evm.transfer import Transfer
@@ -24,6 +25,7 @@ class EvmLane:
     chains: Chains
     balance_fetchers: tuple[ChainBalances, ...]
     nonce_chain: EvmNonces
+    payments: Payments
 
     async def close(self) -> None:
         """Close the running event loop's connections."""
@@ -49,4 +51,5 @@ def register(
         chains=chains,
         balance_fetchers=tuple(ChainBalances(chains, key) for key in inventory.chains),
         nonce_chain=EvmNonces(chains),
+        payments=Payments(chains),
     )

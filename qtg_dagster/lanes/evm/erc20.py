@@ -12,7 +12,7 @@ BALANCE_OF = "70a08231"
 DECIMALS = "313ce567"
 #: keccak("Transfer(address,address,uint256)")
 TRANSFER_TOPIC = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
-_TOPICS = 3
+TRANSFER_TOPICS = 3
 
 
 def transfer_call(recipient: str, base_units: int) -> str:
@@ -38,7 +38,7 @@ def transferred(receipt: dict[str, Any], *, token: str, recipient: str, sender: 
     total = 0
     for log in receipt["logs"]:
         topics = [str(topic).lower() for topic in log["topics"]]
-        if str(log["address"]).lower() != token or len(topics) != _TOPICS or topics[0] != TRANSFER_TOPIC:
+        if str(log["address"]).lower() != token or len(topics) != TRANSFER_TOPICS or topics[0] != TRANSFER_TOPIC:
             continue
         if topics[2][-40:] == recipient[2:] and (sender is None or topics[1][-40:] == sender[2:]):
             with reading(token, "the amount of its Transfer log"):
