@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
+from functools import reduce
 
 from qtg_dagster.domain.amounts import Amount, plain_decimal
 from qtg_dagster.domain.contract import ExecutionContext, ExecutionResult, ResultStatus
@@ -12,7 +13,7 @@ from qtg_dagster.domain.plans import Frozen
 from qtg_dagster.lanes.cex.accounts import VenueAccount
 from qtg_dagster.lanes.cex.answers import for_operator, observing
 from qtg_dagster.lanes.cex.histories import deposits_since
-from qtg_dagster.lanes.cex.matching import same_address, transaction_hash
+from qtg_dagster.lanes.cex.matching import EXACT, same_address, transaction_hash
 from qtg_dagster.lanes.cex.observation import Observation
 from qtg_dagster.lanes.cex.orders import NO_MEMO, read_config
 from qtg_dagster.lanes.cex.shown import shown_rows
@@ -118,7 +119,7 @@ def _not_credited(
 
 
 def _credited(config: DepositConfig, ours: tuple[DepositRow, ...], evidence: dict[str, object]) -> ExecutionResult:
-    total = sum((row.amount for row in ours), Decimal(0))
+    total = reduce(EXACT.add, (row.amount for row in ours))
     if config.amount is None and len(ours) > 1:
         message = "several deposits share the transaction and the node names no amount to add up to"
         return for_operator("SEVERAL_ON_RECORD", message, evidence)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from decimal import Decimal
+from decimal import Context, Decimal
 
 from qtg_dagster.domain.chains import ChainId
 from qtg_dagster.lanes.cex.venue import FeeRule, Order, Venue, WithdrawalRow
 
+#: Sums of amounts to the last digit: the usual context rounds to 28, which coins with many units have more than.
+EXACT = Context(prec=100)
 _HEX_64 = re.compile(r"(?:0x)?([0-9a-fA-F]{64})")
 _BASE58_SIGNATURE = re.compile(r"[1-9A-HJ-NP-Za-km-z]{80,90}")
 _OTHER_HASH = re.compile(r"[A-Za-z0-9+/=_\-]{40,100}")
@@ -60,7 +62,7 @@ def amount_agrees(asked: Decimal, row: WithdrawalRow, venue: Venue) -> bool:
     """Whether a row's amount is the amount asked for, its fee counted as the venue counts it, or may count it."""
     counted = [row.amount]
     if venue.fee_rule is not FeeRule.ON_TOP:
-        counted.append(row.amount + row.fee)
+        counted.append(EXACT.add(row.amount, row.fee))
     if venue.fee_rule is not FeeRule.FROM_AMOUNT:
-        counted.append(row.amount - row.fee)
+        counted.append(EXACT.subtract(row.amount, row.fee))
     return asked in counted

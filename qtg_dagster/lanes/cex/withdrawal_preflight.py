@@ -16,6 +16,7 @@ from qtg_dagster.domain.plans import RiskControls
 from qtg_dagster.domain.risk import check_amount, check_destination
 from qtg_dagster.lanes.cex.accounts import VenueAccount, VenueAccounts
 from qtg_dagster.lanes.cex.answers import PASSING_SECONDS, not_now
+from qtg_dagster.lanes.cex.matching import EXACT
 from qtg_dagster.lanes.cex.orders import Withdrawal
 from qtg_dagster.lanes.cex.travel_rule import told_of
 from qtg_dagster.lanes.cex.venue import CoinBalance, FeeRule, NetworkRules
@@ -111,8 +112,9 @@ def network_rules(withdrawal: Withdrawal, listed: tuple[NetworkRules, ...]) -> N
 def check_amount_rules(withdrawal: Withdrawal, rules: NetworkRules) -> None:
     """Raise `InvalidInput` for an amount that the venue would refuse, or would quietly cut."""
     asked = Decimal(withdrawal.order.amount)
-    if asked % rules.step != 0:
-        lower = asked - asked % rules.step
+    beyond = EXACT.remainder(asked, rules.step)
+    if beyond != 0:
+        lower = EXACT.subtract(asked, beyond)
         fix = f"Give {plain_decimal(lower)}." if lower > 0 else f"Give at least {plain_decimal(rules.step)}."
         raise InvalidInput("config.amount", f"{plain_decimal(asked)} is no multiple of {rules.step:f}", fix)
     if asked < rules.minimum:

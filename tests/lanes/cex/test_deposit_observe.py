@@ -70,6 +70,11 @@ async def test_several_rows_add_up(venue: Any, waiting: Any) -> None:
     assert seen.provider_refs == {"deposit_id": "d1,d2", "credited_amount": "11.5"}
 
 
+async def test_an_amount_of_many_digits_is_told_to_the_last_one(venue: Any, waiting: Any) -> None:
+    venue.deposits = [deposit(amount="123456789012.123456789012345678")]
+    assert (await waiting()).provider_refs["credited_amount"] == "123456789012.123456789012345678"
+
+
 async def test_a_part_is_not_the_whole(venue: Any, waiting: Any) -> None:
     venue.deposits = [deposit(amount="10")]
     seen = await waiting(amount="11.5")

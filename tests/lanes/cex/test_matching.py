@@ -87,6 +87,12 @@ def test_gross_and_net_agree_and_nothing_else(net: Decimal, fee: Decimal) -> Non
     assert not amount_agrees(net + fee + Decimal("0.000001"), row, VENUE)
 
 
+def test_amounts_of_many_digits_agree_to_the_last_one() -> None:
+    row = replace(ROW, amount=Decimal("123456789012.123456789012345677"), fee=Decimal("0.000000000000000001"))
+    assert amount_agrees(Decimal("123456789012.123456789012345678"), row, VENUE)
+    assert not amount_agrees(Decimal("123456789012.123456789012345700"), row, VENUE)
+
+
 @pytest.mark.parametrize(
     "text",
     [

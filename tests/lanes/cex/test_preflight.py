@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qtg_dagster.domain.contract import ResultStatus
-from qtg_dagster.lanes.cex.withdrawal_preflight import skew_beyond
+from qtg_dagster.domain.errors import InvalidInput
+from qtg_dagster.lanes.cex.venue import FeeRule, NetworkRules
+from qtg_dagster.lanes.cex.withdrawal_preflight import check_amount_rules, skew_beyond
 
 DESTINATION = "0x" + "ab" * 20
 RESTRICTIONS = "/venue_a/sapi/v1/account/apiRestrictions"
@@ -201,3 +204,35 @@ async def test_a_part_of_the_amount_that_is_taken_counts_as_fee(
     assert "the fee is 11, the ceiling 10.999999" in answer.error_message
     estimate = await lane.executor("withdrawal_action").estimate_fee(work_order(amount="100"))
     assert (estimate.amount, estimate.on_top) == ("11", False)
+
+
+@pytest.mark.parametrize("amount", ["12345678901", "12345678901.0000000000000000015"])
+def test_an_amount_of_many_steps_is_measured_to_the_last_one(amount: str) -> None:
+    rules = network_terms()
+    asked: Any = SimpleNamespace(
+        order=SimpleNamespace(amount=amount),
+        account=SimpleNamespace(venue=SimpleNamespace(fee_rule=FeeRule.ON_TOP)),
+        config=SimpleNamespace(max_fee=None),
+    )
+    if amount.isdigit():
+        check_amount_rules(asked, rules)
+        return
+    with pytest.raises(InvalidInput) as refused:
+        check_amount_rules(asked, rules)
+    assert "12345678901.000000000000000001." in refused.value.fix
+
+
+def network_terms() -> NetworkRules:
+    step = Decimal("1e-18")
+    return NetworkRules(
+        network="ETH",
+        withdraw_enabled=True,
+        fee=Decimal(1),
+        minimum=step,
+        maximum=None,
+        step=step,
+        memo_required=False,
+        memo_allowed=False,
+        memo_pattern="",
+        address_pattern="",
+    )

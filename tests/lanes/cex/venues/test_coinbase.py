@@ -316,3 +316,11 @@ def test_no_ceiling_on_fees_is_let_pass_where_no_fee_is_known() -> None:
 def test_a_key_has_to_view_and_transfer(view: bool, transfer: bool) -> None:
     problem = VENUE.read_permission_problem({"can_view": view, "can_transfer": transfer, "can_trade": False})
     assert (problem is None) is (view and transfer)
+
+
+def test_what_arrives_is_told_to_the_last_digit() -> None:
+    whole = "123456789012.123456789012345678"
+    network = {"network_name": "ethereum", "transaction_fee": {"amount": "0.000000000000000001", "currency": "ETH"}}
+    row = {"id": "1", "type": "send", "status": "pending", "amount": {"amount": f"-{whole}", "currency": "ETH"}}
+    (found,) = VENUE.read_withdrawals({"data": [{**row, "network": network}]})
+    assert str(found.amount) == "123456789012.123456789012345677"

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from qtg_dagster.domain.errors import InvalidInput
+from qtg_dagster.lanes.cex.matching import EXACT
 from qtg_dagster.lanes.cex.outcome import SubmitBody, SubmitRules
 from qtg_dagster.lanes.cex.paging import BelowId
 from qtg_dagster.lanes.cex.readings import decimal, field, ident, moment, rows, start_end, state_in, step_of, text
@@ -120,7 +121,7 @@ class BitgetVenue(Venue):
 
     def arriving(self, row: WithdrawalRow) -> Decimal:
         """Rows show what was asked for; the fee is read as a part of it, as ccxt does."""
-        return max(row.amount - row.fee, Decimal(0))
+        return max(EXACT.subtract(row.amount, row.fee), Decimal(0))
 
     def deposits(self, coin: str | None, window: Window, cursor: str | None) -> Call:
         return Call("privateSpotGetV2SpotWalletDepositRecords", _page(coin, window, cursor))

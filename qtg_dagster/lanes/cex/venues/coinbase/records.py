@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from qtg_dagster.lanes.cex.matching import EXACT
 from qtg_dagster.lanes.cex.readings import decimal, field, ident, moment_of_zone, rows, state_in, step_of, text
 from qtg_dagster.lanes.cex.reply import LookupFailed
 from qtg_dagster.lanes.cex.venue import CoinBalance, DepositRow, NetworkRules, RowState, WithdrawalRow
@@ -89,7 +90,7 @@ def _withdrawal(row: Mapping[str, Any]) -> WithdrawalRow:
     status = str(field(row, "status", "transaction"))
     state, listed = state_in(STATES, status)
     coin = str(field(row["amount"], "currency", "transaction"))
-    arrives, fee = _split(-_signed(row), coin, network)
+    arrives, fee = _split(_signed(row).copy_negate(), coin, network)
     return WithdrawalRow(
         withdrawal_id=ident(row, "id", "transaction"),
         client_id=text(row.get("idem")),
@@ -143,7 +144,7 @@ def _split(total: Decimal, coin: str, network: Mapping[str, Any]) -> tuple[Decim
     """What arrives, and the fee. One that is paid in another coin takes nothing from this one."""
     fee, arrives = (_money(network, name, coin) for name in ("transaction_fee", "transaction_amount"))
     if arrives is None:
-        arrives = total - (fee or Decimal(0))
+        arrives = EXACT.subtract(total, fee or Decimal(0))
     if arrives < 0:
         raise LookupFailed("MALFORMED", "transaction: its fee is more than all of it")
     return arrives, fee or Decimal(0)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Any
 
+from qtg_dagster.lanes.cex.matching import EXACT
 from qtg_dagster.lanes.cex.readings import decimal, field, ident, moment_of_seconds, state_in, text
 from qtg_dagster.lanes.cex.reply import LookupFailed
 from qtg_dagster.lanes.cex.venue import DepositRow, RowState, WithdrawalRow
@@ -46,7 +47,6 @@ NETWORK_ALIASES: Mapping[str, str] = {
     "POLYGON": "MATIC",
     "AVAXC": "AVAX_C",
 }
-_EXACT = Context(prec=100)
 _INTERNAL = re.compile(r"(?i)^internal (transaction|transfer)\b")
 
 
@@ -101,7 +101,7 @@ def withdrawal_row(row: Mapping[str, Any]) -> WithdrawalRow:
 
 def without_fee(row: WithdrawalRow) -> Decimal:
     """What arrives, to the last digit."""
-    return _EXACT.subtract(row.amount, row.fee)
+    return EXACT.subtract(row.amount, row.fee)
 
 
 def _is_in_a_block(row: Mapping[str, Any]) -> bool:
