@@ -7,6 +7,7 @@ from assets.cex_transfers import materialization
 from assets.windows import serve
 from qtg_dagster.composition import Platform
 from qtg_dagster.domain.cex_transfers import CEX_TRANSFER_INGEST
+from qtg_dagster.domain.record_days import FOLLOW_UP, DayState
 from qtg_dagster.jobs.refusals import shown_in_the_ui
 from qtg_dagster.treasury.record_decisions import Answered, acknowledge_transfers, settle_transfer
 from qtg_dagster.treasury.record_rounds import Round, read_round
@@ -45,7 +46,8 @@ async def _work(context: dg.OpExecutionContext, parts: Platform) -> PassResult:
     done = await read_round(parts.database, parts.settings, parts.records, parts.engine.clock, context.run.run_id)
     for ingested in done.read:
         for day in ingested.days:
-            if day.whole:
+            # A look at what has not ended comes often, and is worth telling when it brought something.
+            if day.whole and (ingested.purpose != FOLLOW_UP or day.new or day.changed or day.state is DayState.CLOSED):
                 context.log_event(materialization(ingested.venue_key, day))
     context.add_output_metadata(_shown(done))
     problems = {"problems": dict(done.problems)} if done.problems else {}

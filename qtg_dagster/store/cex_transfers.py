@@ -38,13 +38,14 @@ _COLUMNS = (
     "internal, occurred_at, raw, content_hash"
 )
 _STORED = text("""
-    SELECT id, kind, row_key, status, raw_status, tx_id, amount, fee, confirmations, content_hash, disputed_status,
-           disputed_hash
-    FROM qtg.cex_transfers
-    WHERE network_class = :network_class AND venue_key = :venue_key AND account = :account
-      AND (kind, row_key) IN (SELECT * FROM unnest(CAST(:kinds AS text[]), CAST(:keys AS text[])))
-    ORDER BY id
-    FOR UPDATE
+    SELECT t.id, t.kind, t.row_key, t.status, t.raw_status, t.tx_id, t.amount, t.fee, t.confirmations, t.content_hash,
+           t.disputed_status, t.disputed_hash
+    FROM unnest(CAST(:kinds AS text[]), CAST(:keys AS text[])) AS k (kind, row_key)
+    CROSS JOIN LATERAL (
+        SELECT * FROM qtg.cex_transfers c
+        WHERE c.network_class = :network_class AND c.venue_key = :venue_key AND c.account = :account
+          AND c.kind = k.kind AND c.row_key = k.row_key
+        LIMIT 1 FOR UPDATE) AS t
 """)
 _INSERT = text(f"""
     INSERT INTO qtg.cex_transfers (network_class, venue_key, account, kind, row_key, {_COLUMNS})

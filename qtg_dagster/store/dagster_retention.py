@@ -27,6 +27,12 @@ _NEWEST_EVENTS = b"""
         SELECT id, run_id FROM event_logs
         WHERE asset_key = k.asset_key AND dagster_event_type = kind ORDER BY id DESC LIMIT 1) AS e
     UNION
+    -- Without its newest, a partition is shown as missing.
+    SELECT id, run_id FROM (
+        SELECT DISTINCT ON (asset_key, partition) id, run_id FROM event_logs
+        WHERE dagster_event_type = 'ASSET_MATERIALIZATION' AND asset_key IS NOT NULL AND partition IS NOT NULL
+        ORDER BY asset_key, partition, id DESC) AS p
+    UNION
     SELECT NULL, last_run_id FROM asset_keys WHERE last_run_id IS NOT NULL
 """
 _CHECKS = b"SELECT DISTINCT asset_key, check_name FROM asset_check_executions"

@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 import structlog
 
 from qtg_dagster.domain.clock import Clock
-from qtg_dagster.domain.errors import Conflict
+from qtg_dagster.domain.errors import ConfigurationError, Conflict
 from qtg_dagster.domain.record_days import FOLLOW_UP, RETRY, Stretch, due_rescan, next_look, trailing
 from qtg_dagster.domain.venue_record import RecordReader
 from qtg_dagster.settings import Settings
@@ -77,7 +77,9 @@ async def read_round(
     read: list[Ingested] = []
     problems: dict[str, str] = {}
     for due in await due_readings(database, settings, clock.now(), run_id):
-        reader = readers[due.venue_key]
+        reader = readers.get(due.venue_key)
+        if reader is None:
+            raise ConfigurationError(f"MG_CEX_TRANSFER_INGEST_VENUES_CSV: no venue {due.venue_key!r} in the inventory")
         keeper = RecordKeeper(database, settings.network_class, reader, clock, busy_seconds=_BUSY_SECONDS)
         try:
             done = await keeper.ingest(due.order)

@@ -230,7 +230,7 @@ def test_a_venue_that_fails_is_told_and_tried_again(
 def test_a_venue_that_nobody_knows_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, location: Any) -> None:
     monkeypatch.setenv("MG_CEX_TRANSFER_INGEST_VENUES_CSV", f"{KEY}, venue_x")
     with pytest.raises(
-        ConfigurationError, match=r"MG_CEX_TRANSFER_INGEST_VENUES_CSV: no venue 'venue_x'.*known: venue_a"
+        ConfigurationError, match=r"MG_CEX_TRANSFER_INGEST_VENUES_CSV: no venue 'venue_x'.*it has venue_a"
     ):
         load_settings()
 

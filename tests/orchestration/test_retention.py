@@ -37,6 +37,10 @@ def thing(context: dg.AssetExecutionContext) -> dg.MaterializeResult:  # type: i
     return dg.MaterializeResult(tags={"colour": "red"}, check_results=[dg.AssetCheckResult(passed=True)])
 
 
+@dg.asset(partitions_def=dg.StaticPartitionsDefinition(["monday", "tuesday"]))
+def daily() -> None: ...
+
+
 @dg.op
 def speak(context: dg.OpExecutionContext) -> None:
     context.log.info("spoken")
@@ -145,6 +149,17 @@ def test_what_the_web_ui_shows_of_an_asset_stays_however_old(
     assert (found.id, found.run_id) == (summary.id, runs[-1])
     again = delete(kept, database_url)[Kind.DAGSTER_RUNS]
     assert (again.deleted, again.remaining) == (0, 0)
+
+
+def test_what_the_web_ui_shows_of_each_partition_stays_however_old(
+    kept: dg.DagsterInstance, query: Query, database_url: str
+) -> None:
+    days = ("monday", "monday", "tuesday")
+    runs = [dg.materialize([daily], instance=kept, partition_key=day).run_id for day in days]
+    age(query, *runs)
+    assert delete(kept, database_url)[Kind.DAGSTER_RUNS].deleted == 1
+    assert {record.dagster_run.run_id for record in kept.get_run_records()} == set(runs[1:])
+    assert kept.get_materialized_partitions(dg.AssetKey("daily")) == {"monday", "tuesday"}
 
 
 def test_a_run_leaves_as_little_as_with_dagster_s_own_deletion_or_less(

@@ -92,7 +92,7 @@ def upgrade() -> None:
     )
     op.create_index('ix_cex_transfers_disputed', 'cex_transfers', ['network_class'], schema='qtg', postgresql_where=sa.text('disputed_status IS NOT NULL'))
     op.create_index('ix_cex_transfers_matched_node_id', 'cex_transfers', ['matched_node_id'], schema='qtg', postgresql_where=sa.text('matched_node_id IS NOT NULL'))
-    op.create_index('ix_cex_transfers_occurred_at', 'cex_transfers', ['network_class', 'venue_key', 'account', 'occurred_at'], schema='qtg')
+    op.create_index('ix_cex_transfers_occurred_at', 'cex_transfers', ['occurred_at', 'venue_key'], schema='qtg')
     op.create_index('ix_cex_transfers_open', 'cex_transfers', ['network_class', 'venue_key', 'occurred_at'], schema='qtg', postgresql_where=sa.text("status NOT IN ('CANCELLED', 'DONE', 'FAILED')"))
     op.create_index('ix_cex_transfers_unmatched', 'cex_transfers', ['network_class', 'venue_key', 'occurred_at'], schema='qtg', postgresql_where=sa.text('matched_node_id IS NULL AND acknowledged_at IS NULL'))
     op.create_table('cex_transfer_events',
