@@ -41,7 +41,7 @@ class RunningQtg:
         return done.stdout.strip()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def running_qtg(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningQtg]:
     """`qtg up` in a state folder of its own, stopped at the end as by Ctrl-C."""
     home = tmp_path_factory.mktemp("ui") / "home"
