@@ -189,7 +189,7 @@ def judge(stored: StoredTransfer | None, seen: SeenTransfer) -> Verdict:
         return Verdict(Effect.AGREE, (Change.AGREES_AGAIN, *news(stored.facts, seen.facts)), stored.disputed)
     if stored.content_hash == seen.content_hash:
         return Verdict(Effect.NOTHING)
-    return Verdict(Effect.UPDATE, news(stored.facts, seen.facts))
+    return Verdict(Effect.UPDATE, news(stored.facts, seen.facts), stored.disputed)
 
 
 def _worse(disputed: TransferStatus | None, seen: TransferStatus) -> TransferStatus:

@@ -131,6 +131,16 @@ def test_another_end_is_disputed_once_and_stays_so_until_a_person_settles_it() -
     assert (record.row.facts.status, record.row.disputed) == (S.DONE, S.FAILED)
 
 
+def test_other_news_of_a_disputed_transfer_settle_nothing() -> None:
+    record = Record()
+    for status in (S.DONE, S.FAILED, S.DONE):
+        record.see(with_status(status))
+    confirmed = seen(replace(FACTS, status=S.DONE, raw_status=S.DONE.value, confirmations="9"))
+    assert record.see(confirmed) == Verdict(Effect.UPDATE, (Change.CONFIRMATIONS,), S.FAILED)
+    assert record.row is not None
+    assert record.row.disputed is S.FAILED
+
+
 def test_a_step_back_is_over_when_the_venue_agrees_again() -> None:
     record = Record()
     record.see(with_status(S.DONE))

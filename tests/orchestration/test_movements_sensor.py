@@ -10,6 +10,7 @@ from assets.alerts import NO_CRITICAL_ALERT
 from assets.breakers import NONE_HELD_BACK
 from assets.callbacks import NONE_IN_DLQ
 from assets.capital_transfers import NONE_NEEDS_ATTENTION, NONE_STRANDED
+from assets.cex_transfer_checks import COMPLETE, MATCHED, UNDISPUTED
 from assets.checks import FRESH, NO_INTERVENTION, asset_checks
 from assets.keys import MOVEMENTS
 from assets.nonces import NO_DEAD_NONCE
@@ -40,6 +41,9 @@ def test_a_completed_movement_is_reported_once(completed: str, report: Report) -
         NONE_NEEDS_ATTENTION,
         NONE_STRANDED,
         NO_DEAD_NONCE,
+        COMPLETE,
+        MATCHED,
+        UNDISPUTED,
         CORE_GROUP_RUNS,
         WORKERS_BEAT,
         NO_CRITICAL_ALERT,
