@@ -36,10 +36,10 @@ ACCESS_CODES: Mapping[str, Access] = {
     **dict.fromkeys(("out_of_scope", "blocked_member_id"), Access.NO_PERMISSION),
     "server_error": Access.MAINTENANCE,
 }
-#: A balance that does not suffice, and a token that is too old, are not among them: nothing says that a copy of a taken
-#: request is stopped by its nonce, and that copy would be answered so.
+#: A balance that does not suffice, and a token that is too old or not accepted, are not among them: nothing says that a
+#: copy of a taken request is stopped by its nonce, or in which words, and that copy would be answered so.
 REFUSALS = frozenset(
-    {"invalid_access_key", "jwt_verification", "invalid_query_payload", "NotAllowIP", "out_of_scope"}
+    {"invalid_access_key", "invalid_query_payload", "NotAllowIP", "out_of_scope"}
     | {"blocked_member_id", "travel_rule_consent_required"}
 )
 

@@ -80,7 +80,9 @@ def test_deposit_states(state: str, means: RowState) -> None:
     assert (row.state, row.status_listed) == (means, True)
 
 
-@pytest.mark.parametrize("code", ["withdraw_insufficient_balance", "expired_jwt", "invalid_parameter"])
+@pytest.mark.parametrize(
+    "code", ["withdraw_insufficient_balance", "expired_jwt", "jwt_verification", "invalid_parameter"]
+)
 def test_what_a_copy_of_a_taken_request_may_get_refuses_nothing(code: str) -> None:
     body = {"error": {"name": code, "message": "..."}}
     assert decide(RawReply(sent=True, status=400, json=body), VENUE.submit_rules).verdict is Verdict.UNKNOWN
