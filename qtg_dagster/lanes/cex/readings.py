@@ -28,6 +28,14 @@ def field(row: Any, name: str, what: str) -> Any:
     return row[name]
 
 
+def data_of_success(body: Any, success: str, what: str) -> Any:
+    """What stands beside the `code` of a success; None for nothing."""
+    code = str(field(body, "code", what))
+    if code != success:
+        raise LookupFailed(f"CODE_{code}", f"{what}: {body.get('msg') or 'no reason given'}")
+    return body.get("data")
+
+
 def ident(row: Mapping[str, Any], name: str, what: str) -> str:
     """An id that can be one: 0, blanks and null are none."""
     found = usable_id(field(row, name, what))

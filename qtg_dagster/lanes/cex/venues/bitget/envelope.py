@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from qtg_dagster.lanes.cex.readings import field, rows
+from qtg_dagster.lanes.cex.readings import data_of_success, field, rows
 from qtg_dagster.lanes.cex.reply import LookupFailed
 
 
 def _envelope(body: Any, what: str) -> Any:
-    code = str(field(body, "code", what))
-    if code != "00000":
-        raise LookupFailed(f"CODE_{code}", f"{what}: {body.get('msg') or 'no reason given'}")
-    return body.get("data")
+    return data_of_success(body, "00000", what)
 
 
 def data_of(body: Any, what: str) -> Mapping[str, Any]:

@@ -9,8 +9,7 @@ from typing import Any
 
 from qtg_dagster.domain.amounts import plain_decimal
 from qtg_dagster.lanes.cex.outcome import usable_id
-from qtg_dagster.lanes.cex.readings import decimal, field, moment, rows, state_in, text
-from qtg_dagster.lanes.cex.reply import LookupFailed
+from qtg_dagster.lanes.cex.readings import data_of_success, decimal, field, moment, rows, state_in, text
 from qtg_dagster.lanes.cex.venue import DepositRow, RowState, WithdrawalRow
 
 SUCCESS = "200000"
@@ -60,9 +59,7 @@ def chain_code(name: str) -> str:
 
 def data_of(body: Any, what: str) -> Any:
     """What an answer holds; a code other than success, and success with nothing in it, hold nothing."""
-    code = str(field(body, "code", what))
-    if code != SUCCESS:
-        raise LookupFailed(f"CODE_{code}", f"{what}: {body.get('msg') or 'no reason given'}")
+    data_of_success(body, SUCCESS, what)
     return field(body, "data", what)
 
 

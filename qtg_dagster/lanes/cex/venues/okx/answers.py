@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from qtg_dagster.lanes.cex.readings import decimal, field, ident, moment, rows, state_in, step_of, text
+from qtg_dagster.lanes.cex.readings import data_of_success, decimal, field, ident, moment, rows, state_in, step_of, text
 from qtg_dagster.lanes.cex.reply import LookupFailed
 from qtg_dagster.lanes.cex.venue import CoinBalance, DepositRow, NetworkRules, RowState, WithdrawalRow
 
@@ -29,10 +29,7 @@ DEPOSIT_STATES: Mapping[str, RowState] = {
 
 
 def data_of(body: Any, what: str) -> Sequence[Mapping[str, Any]]:
-    code = str(field(body, "code", what))
-    if code != "0":
-        raise LookupFailed(f"CODE_{code}", f"{what}: {body.get('msg') or 'no reason given'}")
-    return rows(body.get("data"), what)
+    return rows(data_of_success(body, "0", what), what)
 
 
 def one_of(body: Any, what: str) -> Sequence[Mapping[str, Any]]:
