@@ -15,7 +15,7 @@ import structlog
 from qtg_dagster.domain.clock import Clock
 from qtg_dagster.domain.errors import InvalidInput
 from qtg_dagster.domain.record_days import DayState, Stretch, day_of, state_of, stretches
-from qtg_dagster.domain.venue_record import RecordReader, RecordReading
+from qtg_dagster.domain.venue_record import RecordProblem, RecordReader, RecordReading
 from qtg_dagster.faults import FaultPoint, fault_point
 from qtg_dagster.store.cex_transfers import Place, Written, reading_alone, write_sightings
 from qtg_dagster.store.database import Database, Transaction
@@ -147,7 +147,7 @@ class RecordKeeper:
                 missing = await missing_transfers(transaction, self.place, stretch, reading.transfers)
             await match_transfers(transaction, self.place, stretch)
             days = await self._days(transaction, stretch, began_at, problem, missing)
-            changed_days = await self._changed_days(transaction, stretch, problem, days)
+            changed_days = await self._changed_days(transaction, stretch, reading.problem, days)
             await write_days(transaction, self.place, changed_days)
             row = ReadingRow(
                 order.purpose,
@@ -181,10 +181,10 @@ class RecordKeeper:
         return rows
 
     async def _changed_days(
-        self, transaction: Transaction, stretch: Stretch, problem: str | None, days: Iterable[DayRow]
+        self, transaction: Transaction, stretch: Stretch, problem: RecordProblem | None, days: Iterable[DayRow]
     ) -> list[DayRow]:
         """A day that was known whole stays so when the venue cannot be read: that says nothing about the day."""
-        if problem is None:
+        if problem is None or problem.local:
             return list(days)
         before = await read_day_states(transaction, self.place, stretch)
         return [day for day in days if before.get(day.day) is not DayState.CLOSED]
