@@ -125,7 +125,7 @@ async def test_a_withdrawal_that_was_not_executed_is_unknown_and_stays_so_withou
     assert venue.posts == 1
 
 
-@pytest.mark.parametrize("code", [-1022, -1100, -1102, -1105, -2014, -2015, -4001, -4003, -4104, -4106])
+@pytest.mark.parametrize("code", [-1022, -1100, -1102, -1105, -2014, -2015, -4003, -4104, -4106])
 async def test_a_listed_refusal_is_rejected(code: int, venue: Any, lane: Any, work_order: Any, response: Any) -> None:
     body = json.dumps({"code": code, "msg": "refused"}).encode()
     venue.on_submit(executes=False, raw=response(400, body))
@@ -139,6 +139,7 @@ async def test_a_listed_refusal_is_rejected(code: int, venue: Any, lane: Any, wo
 
 
 BALANCE_REFUSAL = b'{"code":-4026,"msg":"You have insufficient balance."}'
+UNCLEAR_REFUSAL = b'{"code":-4001,"msg":"Invalid operation."}'
 CLOCK_REFUSAL = b'{"code":-1021,"msg":"Timestamp outside of the recvWindow."}'
 
 
@@ -154,7 +155,9 @@ def recovered(lane: Any, work_order: Any, clock: Any) -> Any:
     return look
 
 
-@pytest.mark.parametrize(("code", "body"), [("-1021", CLOCK_REFUSAL), ("-4026", BALANCE_REFUSAL)])
+@pytest.mark.parametrize(
+    ("code", "body"), [("-1021", CLOCK_REFUSAL), ("-4001", UNCLEAR_REFUSAL), ("-4026", BALANCE_REFUSAL)]
+)
 async def test_what_a_copy_is_refused_with_is_believed_once_a_row_would_be_on_record(
     code: str, body: bytes, venue: Any, lane: Any, work_order: Any, response: Any, recovered: Any
 ) -> None:
