@@ -79,7 +79,7 @@ async def open_platform(
         nonces = NonceLedger(database)
         chains = evm.register(executors, inventory, nonces)
         stack.push_async_callback(chains.close)
-        exchanges = cex.register(executors, inventory, payments=chains.payments)
+        exchanges = cex.register(executors, inventory, arrivals=chains.arrivals, payments=chains.payments)
         stack.push_async_callback(exchanges.close)
         for key, service in inventory.executors.items():
             stack.push_async_callback(_register_remote(executors, key, service).close)

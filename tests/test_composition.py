@@ -13,6 +13,7 @@ from qtg_dagster.composition import open_platform
 from qtg_dagster.executors.registry import ExecutorRegistry
 from qtg_dagster.inventory import Inventory
 from qtg_dagster.lanes.evm import EvmLane
+from qtg_dagster.lanes.evm.arrivals import Arrivals
 from qtg_dagster.lanes.evm.payments import Payments
 from qtg_dagster.settings import Settings
 from qtg_dagster.store.database import Database
@@ -54,9 +55,10 @@ async def test_a_platform_that_cannot_be_built_leaves_nothing_open(closed: list[
     assert closed == ["chains", "database"]
 
 
-async def test_who_withdraws_can_ask_the_platforms_own_chains_whom_a_transaction_paid() -> None:
+async def test_who_withdraws_can_ask_the_platforms_own_chains_whom_a_transaction_paid_and_what_arrived() -> None:
     async with open_platform(SETTINGS, inventory=Inventory()) as platform:
         action: Any = platform.executors.resolve("exec.cex.withdrawal_action")
+        assert isinstance(action._absence._witness, Arrivals)
         assert isinstance(action._payments, Payments)
         assert action._payments._chains is platform.nonce_chain._chains  # type: ignore[attr-defined]
 

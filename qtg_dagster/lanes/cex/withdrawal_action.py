@@ -44,6 +44,7 @@ from qtg_dagster.lanes.cex.reply import LookupFailed
 from qtg_dagster.lanes.cex.travel_rule import sendable_call, told_of
 from qtg_dagster.lanes.cex.venue import Identity, Order
 from qtg_dagster.lanes.cex.wallets import wallet_balance
+from qtg_dagster.lanes.cex.withdrawal_absence import AbsenceJudge
 from qtg_dagster.lanes.cex.withdrawal_destination import as_prepared, as_saved
 from qtg_dagster.lanes.cex.withdrawal_preflight import check_withdrawal
 from qtg_dagster.lanes.cex.withdrawal_recovery import (
@@ -51,7 +52,6 @@ from qtg_dagster.lanes.cex.withdrawal_recovery import (
     EXPIRES_AT,
     PREPARED_AT,
     SEEN_BEFORE,
-    AbsenceJudge,
     Attempt,
     balance_refs,
     look_up,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from qtg_dagster.executors.registry import ExecutorRegistry
 from qtg_dagster.inventory import Inventory
+from qtg_dagster.lanes.evm.arrivals import Arrivals
 from qtg_dagster.lanes.evm.balances import ChainBalances
 from qtg_dagster.lanes.evm.finality_observe import FinalityObserve
 from qtg_dagster.lanes.evm.nonce_chain import EvmNonces
@@ -26,6 +27,7 @@ class EvmLane:
     balance_fetchers: tuple[ChainBalances, ...]
     nonce_chain: EvmNonces
     payments: Payments
+    arrivals: Arrivals
 
     async def close(self) -> None:
         """Close the running event loop's connections."""
@@ -52,4 +54,5 @@ def register(
         balance_fetchers=tuple(ChainBalances(chains, key) for key in inventory.chains),
         nonce_chain=EvmNonces(chains),
         payments=Payments(chains),
+        arrivals=Arrivals(chains),
     )
