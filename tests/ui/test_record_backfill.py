@@ -55,7 +55,9 @@ def test_a_year_is_read_by_the_backfill_button_and_every_row_is_on_record(
     page.get_by_role("button", name="Materialize").first.click()
     page.get_by_placeholder(re.compile("^ex: ")).fill(f"[{FIRST}...{LAST}]")
     page.keyboard.press("Enter")
-    page.get_by_text("Select a partition or create one").click()
+    unchosen = page.get_by_text("Select a partition or create one")
+    expect(unchosen).to_have_count(1, timeout=30_000)  # once the days are taken
+    unchosen.click()
     page.locator(f"text={VENUE} >> visible=true").last.click()
     expect(page.get_by_text(f"{DAYS} partitions")).to_be_visible()
     expect(page.get_by_text("maximum of 400 partitions per run")).to_be_visible()

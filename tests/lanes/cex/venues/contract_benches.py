@@ -200,7 +200,8 @@ async def opened(kind: type[ActionBench], bench: Bench, open_desk: Any) -> Async
     """A bench of that kind at the venue, with a line of its own to it."""
     line = Line()
     await line.mend()
-    desk = await open_desk(bench, patience=0.5, base_url=f"http://127.0.0.1:{line.port}/venue_a")
+    # Long enough for a busy machine: a venue that is only slow must not look silent.
+    desk = await open_desk(bench, patience=2, base_url=f"http://127.0.0.1:{line.port}/venue_a")
     line.target = urlsplit(desk.address).port or 0
     made = kind(bench, desk, line)
     try:
