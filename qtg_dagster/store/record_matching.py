@@ -39,9 +39,8 @@ _WITHDRAWALS = f"""
         matched_by = f.by, matched_at = now()
     FROM found f WHERE f.id = t.id AND f.claims = 1
 """  # noqa: S608 - our own constants
-_DEPOSITS = f"""
-    WITH sought AS (
-        SELECT t.id, t.row_key, t.address, lower(regexp_replace(x.tx_id, '^0[xX]', '')) AS tx
+_SOUGHT = """sought AS (
+        SELECT t.id, t.row_key, t.address, t.amount, lower(regexp_replace(x.tx_id, '^0[xX]', '')) AS tx
         FROM qtg.cex_transfers t
         CROSS JOIN LATERAL (
             SELECT t.tx_id UNION SELECT e.after->>'tx_id' FROM qtg.cex_transfer_events e WHERE e.transfer_id = t.id
@@ -49,7 +48,9 @@ _DEPOSITS = f"""
         WHERE t.network_class = :network_class AND t.venue_key = :venue_key AND t.account = :account
           AND t.kind = 'deposit' AND t.matched_node_id IS NULL AND x.tx_id IS NOT NULL
           AND t.occurred_at >= :start AND t.occurred_at < :end
-    ),
+    )"""
+_DEPOSITS = f"""
+    WITH {_SOUGHT},
     watching AS (
         SELECT n.id, n.request_id, n.node_key, string_to_array(n.provider_refs->>'deposit_id', ',') AS deposit_ids,
                p.config->>'address' AS address
@@ -80,6 +81,36 @@ _DEPOSITS = f"""
     FROM one f WHERE f.id = t.id AND f.claims = 1
 """  # noqa: S608 - our own constants
 
+# What nobody watches for may have been sent by a movement all the same: by a transaction of its own, or by a venue that
+# paid its withdrawal out, perhaps with those of others, so that the amount has to agree. Nothing is read where nothing is
+# sought.
+_SENT_DEPOSITS = f"""
+    WITH {_SOUGHT},
+    sent AS (
+        SELECT n.id AS node_id, n.request_id, n.node_key, CAST(NULL AS numeric) AS amount,
+               lower(regexp_replace(n.provider_refs->>'tx_hash', '^0[xX]', '')) AS tx
+        FROM qtg.movement_request_nodes n
+        JOIN qtg.movement_requests r ON r.id = n.request_id
+        WHERE (SELECT count(*) FROM sought) > 0 AND r.network_class = :network_class AND n.node_kind = 'action'
+          AND n.executor_key NOT LIKE 'exec.cex.%' AND n.provider_refs ? 'tx_hash'
+        UNION ALL
+        SELECT w.matched_node_id, w.matched_request_id, w.matched_node_key, w.amount,
+               lower(regexp_replace(w.tx_id, '^0[xX]', ''))
+        FROM qtg.cex_transfers w
+        WHERE (SELECT count(*) FROM sought) > 0 AND w.network_class = :network_class AND w.kind = 'withdrawal'
+          AND w.matched_node_id IS NOT NULL AND w.tx_id IS NOT NULL
+    ),
+    found AS (
+        SELECT DISTINCT s.id, x.node_id, x.request_id, x.node_key
+        FROM sought s JOIN sent x ON x.tx = s.tx AND coalesce(x.amount, s.amount) = s.amount
+    ),
+    one AS (SELECT *, count(*) OVER (PARTITION BY id) AS claims FROM found)
+    UPDATE qtg.cex_transfers t
+    SET matched_request_id = f.request_id, matched_node_id = f.node_id, matched_node_key = f.node_key,
+        matched_by = 'tx_id', matched_at = now()
+    FROM one f WHERE f.id = t.id AND f.claims = 1
+"""  # noqa: S608 - our own constants
+
 
 async def match_transfers(transaction: Transaction, place: Place, stretch: Stretch) -> int:
     """Bind what is unbound in these days to the one node that it belongs to; how many were.
@@ -89,7 +120,7 @@ async def match_transfers(transaction: Transaction, place: Place, stretch: Stret
     """
     bound = {**place.bound, "start": stretch.start, "end": stretch.end}
     matched = 0
-    for statement in (_WITHDRAWALS, _DEPOSITS):
+    for statement in (_WITHDRAWALS, _DEPOSITS, _SENT_DEPOSITS):
         done = await transaction.execute(text(statement), bound)
         matched += int(done.rowcount)  # type: ignore[attr-defined]
     return matched

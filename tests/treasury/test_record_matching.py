@@ -125,6 +125,48 @@ async def test_a_deposit_to_another_address_is_not_ours_by_its_transaction(recor
     assert await bound(record) == {}
 
 
+async def test_a_deposit_that_nobody_watches_for_is_of_the_movement_that_sent_its_transaction(
+    record: RecordDesk, seed: Seed
+) -> None:
+    key, stranger = await record.add(D, FIRST, 2)
+    row, _ = sorted(await record.control.deposits(VENUE), key=lambda each: each["id"] != key)
+    made = await node(seed, "exec.evm.transfer", {"tx_hash": row["tx_hash"]})
+    done = await record.ingest_span(1)
+    assert await bound(record) == {key: (made, "tx_id")}
+    assert [day.unmatched for day in done.days] == [1], stranger
+
+
+async def test_a_transaction_that_two_movements_claim_binds_nothing(record: RecordDesk, seed: Seed) -> None:
+    await record.add(D, FIRST)
+    [row] = await record.control.deposits(VENUE)
+    for _ in range(2):
+        await node(seed, "exec.evm.transfer", {"tx_hash": row["tx_hash"]})
+    await record.ingest_span(1)
+    assert await bound(record) == {}
+
+
+@pytest.mark.parametrize(("more", "ours"), [("0", True), ("0.5", False)])
+async def test_a_deposit_paid_by_a_withdrawal_of_ours_is_its_movements_where_the_amount_agrees(
+    record: RecordDesk, seed: Seed, more: str, ours: bool
+) -> None:
+    [key] = await record.add(D, FIRST)
+    [out] = await record.add(W, FIRST, status="completed")
+    [row] = await record.control.deposits(VENUE)
+    made = await node(seed, WITHDRAW, {"exchange_withdrawal_id": out})
+    await record.ingest_span(1)
+    assert await bound(record) == {out: (made, "withdrawal_id")}
+    await seed.sql(
+        "UPDATE qtg.cex_transfers w SET tx_id = :tx, amount = d.amount + CAST(:more AS numeric) "
+        "FROM qtg.cex_transfers d WHERE d.row_key = :deposit AND w.row_key = :out",
+        tx=row["tx_hash"],
+        more=more,
+        deposit=key,
+        out=out,
+    )
+    await record.ingest_span(1)
+    assert (key in await bound(record)) is ours
+
+
 async def test_a_completed_deposit_node_names_its_rows(record: RecordDesk, seed: Seed) -> None:
     keys = await record.add(D, FIRST, 3)
     made = await node(seed, OBSERVE, {"deposit_id": ",".join(keys[:2])})
