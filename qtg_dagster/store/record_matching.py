@@ -81,9 +81,9 @@ _DEPOSITS = f"""
     FROM one f WHERE f.id = t.id AND f.claims = 1
 """  # noqa: S608 - our own constants
 
-# What nobody watches for may have been sent by a movement all the same: by a transaction of its own, or by a venue that
-# paid its withdrawal out, perhaps with those of others, so that the amount has to agree. Nothing is read where nothing is
-# sought.
+# What nobody watches for may have been sent by a movement all the same: by a transaction of its own, or by a venue
+# that paid its withdrawal out, perhaps with those of others, so that the amount has to agree. Where nothing is sought,
+# nothing is read.
 _SENT_DEPOSITS = f"""
     WITH {_SOUGHT},
     sent AS (
