@@ -80,13 +80,15 @@ class Circumstances:
     """What a heartbeat alone does not tell.
 
     `alive` is None for a worker that has no process between its passes. `waiting` counts the nodes that wait for it,
-    and is None for a worker whose rhythm is its own.
+    and is None for a worker whose rhythm is its own. `waiting_long` counts those that have waited for longer than a
+    process takes to start, and is None where that is not known: then all may have.
     """
 
     on: bool = True
     halted: bool = False
     alive: bool | None = None
     waiting: int | None = None
+    waiting_long: int | None = None
 
 
 def patience(interval_seconds: float) -> float:
@@ -101,10 +103,10 @@ def classify(heartbeat: Heartbeat, interval_seconds: float, around: Circumstance
     | --- | --- |
     | off | switched off by its flag |
     | halted | it belongs to the core group, and that stands still |
-    | dead | no process, work waits for it, and it has been silent too long |
+    | dead | no process, work has waited for it, and it has been silent too long |
     | failing | its last pass failed |
     | never ran | no pass yet |
-    | idle | it has no process because nothing waits for it, or its last pass found nothing |
+    | idle | it has no process because nothing waits or work only just came, or its last pass found nothing |
     | overdue | silent for more than three intervals and half a minute |
     | working | its last pass did something |
     """
@@ -115,13 +117,14 @@ def classify(heartbeat: Heartbeat, interval_seconds: float, around: Circumstance
     silent = heartbeat.last_attempt_at is None or (
         (now - heartbeat.last_attempt_at).total_seconds() > patience(interval_seconds)
     )
-    if around.alive is False and around.waiting and silent and heartbeat.last_attempt_at is not None:
+    waited = around.waiting if around.waiting_long is None else around.waiting_long
+    if around.alive is False and waited and silent and heartbeat.last_attempt_at is not None:
         return WorkerState.DEAD
     if heartbeat.consecutive_errors > 0:
         return WorkerState.FAILING
     if heartbeat.last_attempt_at is None:
         return WorkerState.NEVER_RAN
-    if around.alive is False and not around.waiting:
+    if around.alive is False and (silent or not around.waiting):
         return WorkerState.IDLE
     if silent:
         return WorkerState.OVERDUE

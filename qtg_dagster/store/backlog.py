@@ -11,7 +11,7 @@ class Backlogs(OnDatabase):
     """How many nodes wait."""
 
     async def count_backlog(self, network_class: str, *, horizon_seconds: float = 0) -> Backlog:
-        """Count waiting nodes; those that fall due within `horizon_seconds` count as waiting."""
+        """Count waiting nodes, with those due within `horizon_seconds`; below zero, those that waited for so long."""
         bound = {"network_class": network_class, "horizon": float(horizon_seconds)}
         async with self._database.connection() as connection:
             row = await (await connection.execute(native("count_backlog"), bound)).fetchone()

@@ -11,7 +11,7 @@ from qtg_dagster.domain.callbacks import CALLBACK_DISPATCHER
 from qtg_dagster.domain.cex_transfers import CEX_TRANSFER_INGEST
 from qtg_dagster.domain.core_group import CoreGroup, CoreStanding
 from qtg_dagster.domain.proposals import TEMPLATE_PROPOSAL_EXPIRATION
-from qtg_dagster.domain.workers import ALARMING, Circumstances, Heartbeat, WorkerState, classify
+from qtg_dagster.domain.workers import ALARMING, SLACK_SECONDS, Circumstances, Heartbeat, WorkerState, classify
 from qtg_dagster.engine.drain import WORKER_NAMES
 from qtg_dagster.engine.expiry import EXPIRATION_CHECKER
 from qtg_dagster.engine.shift import HEARTBEAT_SECONDS
@@ -163,12 +163,17 @@ async def _survey(database: Database, settings: Settings, group: CoreGroup) -> S
     backlog = await Backlogs(database).count_backlog(settings.network_class)
     async with database.transaction() as tx:
         messages = await count_pending(tx, settings.network_class)
+    older = await Backlogs(database).count_backlog(settings.network_class, horizon_seconds=-SLACK_SECONDS)
+    outbox = CallbackOutbox(database)
     waiting = {name: backlog.of(kind) for kind, name in WORKER_NAMES.items()} | {
-        CALLBACK_DISPATCHER: await CallbackOutbox(database).waiting(settings.network_class, 0),
+        CALLBACK_DISPATCHER: await outbox.waiting(settings.network_class, 0),
         AUDIT_PROMOTER: (await waiting_entries(database, settings.network_class, most=_MOST_COUNTED)).entries,
         NOTIFICATION_DISPATCHER: messages,
     }
-    return Survey(group, tuple(_stand(worker_specs(settings), beats, alive, waiting, group)))
+    long = {name: older.of(kind) for kind, name in WORKER_NAMES.items()} | {
+        CALLBACK_DISPATCHER: await outbox.waiting(settings.network_class, -SLACK_SECONDS),
+    }
+    return Survey(group, tuple(_stand(worker_specs(settings), beats, alive, waiting, long, group)))
 
 
 def _stand(
@@ -176,6 +181,7 @@ def _stand(
     beats: dict[str, Heartbeat],
     alive: set[str],
     waiting: dict[str, int],
+    long: dict[str, int],
     group: CoreGroup,
 ) -> list[WorkerStanding]:
     found: list[WorkerStanding] = []
@@ -185,6 +191,7 @@ def _stand(
             halted=spec.core and group.standing is CoreStanding.HALTED,
             alive=spec.drain in alive if spec.drain else None,
             waiting=waiting.get(spec.name),
+            waiting_long=long.get(spec.name),
         )
         beat = beats.get(spec.name, Heartbeat(spec.name))
         state = classify(beat, spec.interval_seconds, around, group.now)

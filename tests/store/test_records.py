@@ -119,6 +119,19 @@ async def test_the_backlog_counts_what_each_drain_would_find(store: PostgresStor
     assert (await store.count_backlog("sandbox", horizon_seconds=30)) == backlog
 
 
+async def test_a_horizon_below_zero_counts_what_has_waited_for_so_long(store: PostgresStore, seed: Seed) -> None:
+    for state in ("READY", "SUBMITTED", "UNKNOWN", "SUBMITTING"):
+        await seed.movement(None, state=state)
+    fresh = await store.count_backlog("sandbox", horizon_seconds=-30)
+    assert (fresh.dispatch, fresh.observe, fresh.recover) == (0, 0, 0)
+    await seed.sql(
+        "UPDATE qtg.movement_request_nodes SET next_look_at = now() - interval '40 s' WHERE node_state <> 'SUBMITTING'"
+    )
+    older = await store.count_backlog("sandbox", horizon_seconds=-30)
+    assert (older.dispatch, older.observe, older.recover) == (1, 1, 1)
+    assert (await store.count_backlog("sandbox")).recover == 2
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), b"x", {1}, "a\x00", "\ud83d", object()])
 def test_what_jsonb_cannot_hold_is_known_beforehand(value: object) -> None:
     assert json_problem({"deep": [value]})
