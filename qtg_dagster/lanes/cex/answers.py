@@ -23,7 +23,8 @@ def refused(problem: InvalidInput) -> ExecutionResult:
     return ExecutionResult(
         status=ResultStatus.REJECTED,
         error_code="PREFLIGHT_REFUSED",
-        error_message=str(problem),
+        # The field comes last: what follows "api_key:" is taken for a secret, and blackened.
+        error_message=f"{problem.problem} ({problem.field}). {problem.fix}",
         evidence={"field": problem.field, "problem": problem.problem, "fix": problem.fix},
     )
 
