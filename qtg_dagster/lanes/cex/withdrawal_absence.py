@@ -56,10 +56,10 @@ class AbsenceJudge:
         account = withdrawal.account
         if not account.venue.absence_can_prove:
             return f"not on record, which proves nothing at this venue. {attempt.look_at(withdrawal)}"
-        if not account.entry.absence_is_proof or self._witness is None:
+        if not account.entry.absence_is_proof:
             off = f"not on record, and venues.{account.key}.absence_is_proof is off"
             return f"{off}. {attempt.look_at(withdrawal)}"
-        return await self._sign_of_it(withdrawal, attempt, self._witness, evidence)
+        return await self._sign_of_it(withdrawal, attempt, evidence)
 
     async def _ask_again(
         self,
@@ -73,18 +73,16 @@ class AbsenceJudge:
         now = self._clock.now()
         resends = Resends.from_refs(context.node_refs, withdrawal.order.client_id)
         why_not = why_not_again(resends, attempt.prepared_at, now)
-        if why_not is None and self._witness is None:
-            why_not = "not on record, and no chain is read that could show that it arrived"
-        elif why_not is None and self._witness is not None:
-            why_not = await self._sign_of_it(withdrawal, attempt, self._witness, evidence)
+        if why_not is None:
+            why_not = await self._sign_of_it(withdrawal, attempt, evidence)
         if why_not is not None:
             return for_operator("NOT_ON_RECORD", f"{why_not}. {attempt.look_at(withdrawal)}", evidence)
         return await send_again(withdrawal, prepared, resends, self._clock)
 
-    async def _sign_of_it(
-        self, withdrawal: Withdrawal, attempt: Attempt, witness: ArrivalWitness, evidence: dict[str, Any]
-    ) -> str | None:
+    async def _sign_of_it(self, withdrawal: Withdrawal, attempt: Attempt, evidence: dict[str, Any]) -> str | None:
         """What wallet and destination show that speaks for an execution; None when nothing does."""
+        if self._witness is None:
+            return "not on record, and no chain is read that could show that it arrived"
         account, config = withdrawal.account, withdrawal.config
         since = attempt.prepared_at
         balance = await wallet_balance(account, withdrawal.order.coin)
@@ -94,7 +92,7 @@ class AbsenceJudge:
         if sign is not None:
             return f"not on record, but {sign}"
         try:
-            arrived = await witness.arrived(
+            arrived = await self._witness.arrived(
                 chain=config.chain, asset=config.asset, destination=config.destination, since=since
             )
         except QtgError as problem:
